@@ -206,7 +206,7 @@ def _window(order: RunsBatch, s: Situation) -> Decision:
 
 
 def _create_window(order: RunsBatch, s: Situation, claim: Claim, number: int) -> Create:
-    fresh = window_draft(order, s)
+    fresh = window_draft(order, s, first=True)
     before = s.need(WindowBefore(claim)) if isinstance(claim, TimeClaim) else None
     plan = before.log.plan if before else None
     moved = output_after(order.request, fresh.asked, plan, "the window before it is written to")

@@ -31,6 +31,7 @@ from airflow_kafka_offsets.batch.situation import (
     RecordsNow,
     RecordsOf,
     Reports,
+    SettingsOf,
     Situation,
     WindowBefore,
     hulls,
@@ -43,7 +44,15 @@ from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.entries import Taken
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import unverified, verified_splits
-from airflow_kafka_offsets.plan.completeness import count_late, missed_by_window, offsets_beside
+from airflow_kafka_offsets.plan.completeness import (
+    count_late,
+    lost_between,
+    may_be_lost,
+    may_lack,
+    missed_by_window,
+    offsets_beside,
+    with_lost,
+)
 from airflow_kafka_offsets.plan.plan import Asked, Draft, Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.planned_anew import as_first_started, planned_anew, shortened, skipped
 from airflow_kafka_offsets.plan.position import position_within
@@ -125,7 +134,7 @@ class BatchAtHand:
         """What the batch would be, planned now from where it goes on, into the output that it has."""
         request, me, old = self.order.request, self.order.me, self.plan
         if self.on is None:
-            drafted = window_draft(self.order, self.s)
+            drafted = window_draft(self.order, self.s, first=self.plan.withdrawn)
         else:
             saved = self.batch.log.planned.position
             if self.on.restart is not None:
@@ -330,11 +339,31 @@ def leave(at_hand: BatchAtHand, sentence: str, warnings: tuple[str, ...] = ()) -
     return Leave(batch, at_hand.taken() if says_otherwise else None, sentence, warnings)
 
 
-def window_draft(order: RunsBatch, s: Situation) -> Draft:
-    """The window as it would be planned now, with what came too late for the one before."""
+def window_draft(order: RunsBatch, s: Situation, *, first: bool = False) -> Draft:
+    """The window as it would be planned now, with what came too late for the one before.
+
+    :param first: whether nothing is planned of it: then what is gone was never read.
+    :raises DataLoss: records are gone that neither window has read, and no policy gives them up.
+    """
     fresh = draft(order.request, order.me, s, Start())
     claim = claim_of(fresh)
-    if not isinstance(claim, TimeClaim) or claim.by_topic:
+    if not isinstance(claim, TimeClaim):
         return fresh
-    before = s.need(WindowBefore(claim))
-    return fresh if before is None else count_late(before.log.plan, fresh)
+    found = None if claim.by_topic else s.need(WindowBefore(claim))
+    before = found.log.plan if found else None
+    fresh = fresh if before is None else count_late(before, fresh)
+    if not first:
+        return fresh
+    lost = lost_between(before, fresh) if before else {}
+    if lost and order.request.policies.answers["data_loss"] == "fail":
+        starts = {p.topic_partition: p.start_offset for p in fresh.partitions}
+        lines = [
+            f"{tp}: the window before this one ended at {starts[tp] - count}, and the log begins at {starts[tp]} now "
+            f"({count} offsets are gone)"
+            for tp, count in lost.items()
+        ]
+        what = f"The records went before the {claim} was planned."
+        raise DataLoss(lines, messages.advance_or_stop(what))
+    settings = s.need(SettingsOf(tuple(topics_now(order, s).topics)))
+    perhaps = may_be_lost(before, fresh, settings, order.request.run_context.now_ms)
+    return with_lost(lost, fresh).with_warnings([may_lack(perhaps)] if perhaps else [])

@@ -21,11 +21,11 @@ for the plan that is made after it, which does not remember; unless a transactio
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from airflow_kafka_offsets.kafka_values import PartitionSnapshot, TopicPartition, is_another_log
-from airflow_kafka_offsets.plan.plan import Draft, Plan
+from airflow_kafka_offsets.kafka_values import PartitionSnapshot, TopicPartition, TopicSettings, is_another_log
+from airflow_kafka_offsets.plan.plan import Draft, Plan, PlannedPartition
 from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.request.modes import time_of
 from airflow_kafka_offsets.request.times import DEFAULT_CLOCK_SKEW_MS, DEFAULT_IDLE_TIMEOUT_MS, iso
@@ -176,6 +176,17 @@ def late_between(previous: Plan, following: Draft) -> dict[TopicPartition, int]:
 
     Nothing where the one does not end in time where the other starts, or where a topic was made anew.
     """
+    ends = _ends_of(previous, following)
+    between = {
+        p.topic_partition: p.start_offset - max(ends[p.topic_partition], p.log_start_offset or 0)
+        for p in following.partitions
+        if p.topic_partition in ends
+    }
+    return {tp: offsets for tp, offsets in between.items() if offsets > 0}
+
+
+def _ends_of(previous: Plan, following: Draft) -> dict[TopicPartition, int]:
+    """Where the window before ended, of the partitions whose log is the same; nothing where the two do not join."""
     before, after = previous.asked, following.asked
     if not before.window_bounds or not after.window_bounds or previous.found.cluster_id != following.found.cluster_id:
         return {}
@@ -184,15 +195,7 @@ def late_between(previous: Plan, following: Draft) -> dict[TopicPartition, int]:
     if before.window_bounds[1] != after.window_bounds[0]:
         return {}
     ends = {p.topic_partition: p.end_offset for p in previous.partitions}
-    late: dict[TopicPartition, int] = {}
-    for p in following.partitions:
-        tp = p.topic_partition
-        if tp not in ends or not _is_same_log(tp, previous, following):
-            continue
-        between = p.start_offset - max(ends[tp], p.log_start_offset or 0)
-        if between > 0:
-            late[tp] = between
-    return late
+    return {tp: end for tp, end in ends.items() if _is_same_log(tp, previous, following)}
 
 
 def count_late(previous: Plan, following: Draft) -> Draft:
@@ -208,6 +211,69 @@ def count_late(previous: Plan, following: Draft) -> Draft:
         "with bounded_mode='timestamp'."
     )
     return replace(following, partitions=partitions).with_warnings([warning])
+
+
+# ── lost records: what Kafka had deleted before the window was planned ────────────────────────────────────────────────
+# A time says nothing of what is gone: the look-up gives the first record that is left. The window before says it. Where
+# it ended before the log begins now, what lay between is in neither, and nobody can read it any more.
+
+
+def lost_between(previous: Plan, following: Draft) -> dict[TopicPartition, int]:
+    """How many offsets of each partition the window before did not read, and Kafka does not have; upper bounds.
+
+    Only where ``following`` starts with the log: behind an earlier record, what is gone came too late for the other.
+    """
+    ends = _ends_of(previous, following)
+    return {
+        p.topic_partition: p.start_offset - ends[p.topic_partition]
+        for p in following.partitions
+        if p.start_offset == p.log_start_offset and p.start_offset > ends.get(p.topic_partition, p.start_offset)
+    }
+
+
+def may_be_lost(
+    previous: Plan | None, following: Draft, settings: Mapping[str, TopicSettings], now_ms: int
+) -> list[TopicPartition]:
+    """The partitions that start with their logs, where retention may have reached into the window, and nobody knows."""
+    known = _ends_of(previous, following) if previous else {}
+    return [
+        p.topic_partition
+        for p in following.partitions
+        if p.topic_partition not in known
+        and p.start_offset == p.log_start_offset
+        and p.start_offset > 0
+        and _may_have_come_to(_start_ms(following, p.topic_partition), settings.get(p.topic_partition.topic), now_ms)
+    ]
+
+
+def _start_ms(window: Draft, tp: TopicPartition) -> int:
+    asked = window.asked
+    return (asked.window_bounds_by_topic or {}).get(tp.topic, asked.window_bounds or (0, 0))[0]
+
+
+def _may_have_come_to(moment_ms: int, settings: TopicSettings | None, now_ms: int) -> bool:
+    if settings is None or settings.retention_bytes is not None:
+        return True
+    return settings.retention_ms is not None and moment_ms + settings.retention_ms <= now_ms
+
+
+def with_lost(lost: Mapping[TopicPartition, int], following: Draft) -> Draft:
+    """``following`` with what is gone from in front of it, counted as lost."""
+
+    def counted(p: PlannedPartition) -> PlannedPartition:
+        gone = lost.get(p.topic_partition, 0)
+        return replace(p, lost=p.lost + gone, start_reason=f"{p.start_reason} → log start, {gone} lost") if gone else p
+
+    return replace(following, partitions=tuple(map(counted, following.partitions)))
+
+
+def may_lack(partitions: Sequence[TopicPartition]) -> str:
+    """The warning of a window of which retention may have taken records."""
+    return (
+        f"Kafka may have deleted records of this window before it was planned, and nobody can say how many: "
+        f"{first_few([*map(str, partitions)], _SHOWN_LATE, 'partitions')} starts with its log, and retention may have "
+        "come so far."
+    )
 
 
 def offsets_beside(plan: Draft, now: Draft) -> dict[TopicPartition, int]:

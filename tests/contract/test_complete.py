@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.batch.measured_lag import look_for_arrivals
-from airflow_kafka_offsets.errors import WindowIncomplete
+from airflow_kafka_offsets.errors import DataLoss, WindowIncomplete, WindowOverlaps
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.completeness import Arrived
 from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Pipeline, ranges
+from tests.engine import skip_window
 
 HOUR = 3_600_000
 
@@ -262,3 +264,80 @@ def test_a_window_of_another_pipeline_is_not_compared(cluster: AnyCluster, pipel
     planned(pipeline, "first", **window(start, start + HOUR), pipeline_id="another")
     produce(cluster, pipeline.topic, start + 3, start + HOUR)
     assert late(pipeline.resolve("second", **window(start + HOUR, start + 2 * HOUR)).plan) == [0, 0, 0]
+
+
+# ── what was gone before it was planned ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.also_on_a_broker
+def test_after_an_outage_longer_than_retention_the_next_window_is_refused_and_counts_what_is_gone(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    """A look-up by time finds what is left: three windows were green, and nobody had read three records."""
+    start = NOW_MS - 48 * HOUR
+    cluster.produce(pipeline.topic, timestamps_ms=[start + half * HOUR // 2 for half in range(8)])
+    pipeline.run("first", **window(start, start + HOUR))
+    cluster.delete_records(pipeline.topic, 5)
+    second = window(start + HOUR, start + 2 * HOUR)
+    with pytest.raises(DataLoss, match=r"\[0\]: the window before this one ended at 2, .* at 5 now \(3 offsets are"):
+        pipeline.resolve("second", **second)
+    assert pipeline.log.windows() == [f"{start}--{start + HOUR}"]
+
+    run = pipeline.run("second", data_loss="advance", **second)
+    third = pipeline.run("third", **window(start + 2 * HOUR, start + 3 * HOUR))
+
+    assert (ranges(run.plan)[0], run.plan.partitions[0].lost) == ((5, 5), 3)
+    assert run.plan.partitions[0].start_reason.endswith(" → log start, 3 lost")
+    assert (ranges(third.plan)[0], third.plan.lost) == ((5, 6), 0), "they are counted once"
+    assert pipeline.lake.offsets() == {0: [0, 1, 5]}
+
+
+def test_what_came_too_late_for_the_window_before_is_not_lost_to_one_that_is_planned_anew(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    start = NOW_MS - 48 * HOUR
+    planned(pipeline, "first", **window(start, start + HOUR))
+    produce(cluster, pipeline.topic, start + 3, start + HOUR)
+    second = window(start + HOUR, start + 2 * HOUR)
+    assert late(planned(pipeline, "second", **second)) == [1, 0, 0]
+    cluster.delete_records(pipeline.topic, 1)
+    anew = planned(pipeline, "second", re_plan=True, **second)
+    assert (ranges(anew)[0], anew.lost) == ((1, 2), 0)
+
+
+def test_a_window_that_gave_way_has_read_nothing_either(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    start = NOW_MS - 48 * HOUR
+    produce(cluster, pipeline.topic, start, start + HOUR, start + HOUR, start + 2 * HOUR)
+    pipeline.run("first", **window(start, start + HOUR))
+    second, over = window(start + HOUR, start + 2 * HOUR), window(start + HOUR, start + 3 * HOUR)
+    other = pipeline.resolve("other", **over)
+    with pytest.raises(WindowOverlaps):
+        pipeline.resolve("second", **second)
+    skip_window(pipeline.log, Skip(other.batch_key, reason="it is in the way"), now_ms=pipeline.now_ms)
+    pipeline.run("other", **over)
+    cluster.delete_records(pipeline.topic, 3)
+    with pytest.raises(DataLoss, match="ended at 1"):
+        pipeline.resolve("second", **second)
+
+
+@pytest.mark.parametrize(
+    ("kept_hours", "log_start", "warns"),
+    [
+        pytest.param(24, 1, True, id="retention has come so far"),
+        pytest.param(72, 1, False, id="it cannot have: somebody else took what is gone"),
+        pytest.param(24, 0, False, id="nothing was ever deleted"),
+    ],
+)
+def test_the_first_window_of_a_backfill_warns_where_retention_may_have_taken_records_of_it(
+    memory: AnyCluster, store: LocalStore, group: str, kept_hours: int, log_start: int, warns: bool
+) -> None:
+    start = NOW_MS - 48 * HOUR
+    memory.create_topic("orders", 1, retention_ms=kept_hours * HOUR)
+    memory.produce("orders", timestamps_ms=[start, start + 1, start + HOUR])
+    memory.delete_records("orders", log_start)
+    pipeline = Pipeline(memory.reader, store, "orders", group, {}, now_ms=NOW_MS)
+    first = planned(pipeline, "first", **window(start, start + HOUR))
+    told = [words for words in first.warnings if "may have deleted records of this window" in words]
+    assert bool(told) == warns
+    assert not warns or "orders[0] starts with its log" in told[0]
+    assert planned(pipeline, "second", **window(start + HOUR, start + 2 * HOUR)).warnings == ()
