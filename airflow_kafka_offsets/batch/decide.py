@@ -122,7 +122,8 @@ def _create(order: RunsBatch, s: Situation, on: GoesOn) -> Decision:
         )
     newest = on.newest.log.plan if on.newest else None
     history = on.newest.log.history if on.newest else NO_HISTORY
-    applied = newest.restarts if newest else ()
+    words = (*(newest.restarts if newest else ()), *filter(None, (request.restart_of_dag,)))
+    applied = tuple(word for word in dict.fromkeys(words) if word != on.restart)
     if on.restart is not None:
         start = Start(None, saved=on.position, applied=applied, restart=on.restart, before=newest)
     else:

@@ -79,8 +79,9 @@ def goes_on(order: RunsBatch, s: Situation) -> GoesOn:
         refuse_another_airflows_log(me, newest, newest.log.last_instance if newest else None)
         refuse_another_airflows_group(request, me, written)
     position, after = _position_of(newest)
-    restart = _restart_word(request, newest)
-    found = GoesOn(position, after, newest, newest_batch(written), restart=restart)
+    group_key = newest_batch(written)
+    restart = _restart_word(request, newest, group_key)
+    found = GoesOn(position, after, newest, group_key, restart=restart)
     by_group = _position_of_group(description, held, written, position)
     if newest is None:
         refuse_another_pipeline(request, signature, follows)
@@ -90,6 +91,8 @@ def goes_on(order: RunsBatch, s: Situation) -> GoesOn:
         return found
     if newest is None and by_group is not None:
         warning = f"The work store has no such pipeline: it goes on from the group's offsets, after {found.group_key}."
+        if request.restart_of_dag is not None:
+            warning += f" The DAG's restart {request.restart_of_dag!r} counts as applied."
         found = replace(found, position=by_group, after=found.group_key, by_group=True, warnings=(warning,))
     elif number_of(found.group_key) > _last_number(newest):
         match request.policies.answers["group_moved"]:
@@ -153,9 +156,15 @@ def _position_of_group(
     return position_of_group(held or {}, written, description.cluster_id, description.topic_ids, before)
 
 
-def _restart_word(request: PlanRequest, newest: StoredBatch | None) -> str | None:
+def _restart_word(request: PlanRequest, newest: StoredBatch | None, group_key: str | None) -> str | None:
+    """The word that is to be applied. One of the DAG stands there in each run, and a log that was lost, or is an older
+    copy, does not say whether it was: it orders nothing there, and counts as applied.
+    """
     word = request.run_orders.restart
-    return word if word is not None and (newest is None or word not in newest.log.plan.restarts) else None
+    if word is None or (newest is not None and word in newest.log.plan.restarts):
+        return None
+    is_whole = newest is not None and number_of(group_key) <= _last_number(newest)
+    return word if is_whole or word != request.restart_of_dag else None
 
 
 def _recorded(newest: StoredBatch | None) -> dict[TopicPartition, int | None]:

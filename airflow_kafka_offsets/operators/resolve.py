@@ -63,7 +63,7 @@ from airflow_kafka_offsets.request.parameters import (
     parameters_of,
 )
 from airflow_kafka_offsets.request.parse_request import OutputOrigin
-from airflow_kafka_offsets.request.policies import CommitMode, PolicyAnswers, ResetStrategy
+from airflow_kafka_offsets.request.policies import CommitMode, PolicyAnswers, ResetStrategy, restart_word
 from airflow_kafka_offsets.request.problems import Problems, parsed
 from airflow_kafka_offsets.request.run_conf import with_conf
 from airflow_kafka_offsets.request.subscription import parse_scope
@@ -496,7 +496,8 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
         asked = replace(asked, pipeline_id=pipeline.pipeline_id, output_name=output)
         request = request_for(hook.client_config, asked, run_context_of(context))
         set_aside = set_aside_output(self.bad_records)
-        request = replace(request, output_origin=self._output_origin, set_aside_output=set_aside)
+        word = parsed("restart", lambda: restart_word(self.restart))
+        request = replace(request, output_origin=self._output_origin, set_aside_output=set_aside, restart_of_dag=word)
         self._refuse_too_many_splits(request.limits.splits, pipeline, hook)
         scope = request.scope
         about.append(

@@ -83,6 +83,7 @@ class PlanRequest:
         sink of this package takes it from the plan.
     :ivar set_aside_output: where bad records are set aside. It belongs to the run, not to the batch.
     :ivar of_plan: of which log the bounds are, where a plan gave them.
+    :ivar restart_of_dag: the word of ``restart`` that stands in the DAG, so that each run has it.
     """
 
     scope: Scope
@@ -98,6 +99,7 @@ class PlanRequest:
     output_origin: OutputOrigin = "fixed"
     set_aside_output: str | None = None
     of_plan: LogOfPlan | None = None
+    restart_of_dag: str | None = None
 
     @property
     def window(self) -> bool:

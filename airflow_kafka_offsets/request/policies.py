@@ -289,7 +289,7 @@ def take_run_orders(problems: Problems, asked: Any) -> RunOrders:
     return RunOrders(
         problems.take("re_plan", lambda: parse_flag(asked.re_plan), False),
         problems.take("redo", lambda: parse_flag(asked.redo), False),
-        problems.take("restart", lambda: _word(asked.restart), None),
+        problems.take("restart", lambda: restart_word(asked.restart), None),
         problems.take("skip", lambda: parse_skip(asked.skip), None),
     )
 
@@ -386,7 +386,8 @@ def _commit_mode(value: Any) -> Any:
     return one_of(value, get_args(CommitMode))
 
 
-def _word(value: Any) -> str | None:
+def restart_word(value: Any) -> str | None:
+    """:raises ValueError: it is none."""
     if not isinstance(value, str | None):
         raise ValueError(f'is {value!r}; it must be a word, such as "2026-11-20"')
     word = (value or "").strip()

@@ -286,7 +286,8 @@ class Pipeline:
             **parameters,
         }
         run_context = RunContext(self.now_ms, run_type=run_type or self.run_type)
-        return replace(request_for({}, request_parameters(**given), run_context), output_origin=output_origin)
+        request = request_for({}, request_parameters(**given), run_context)
+        return replace(request, output_origin=output_origin, restart_of_dag=self.parameters.get("restart"))
 
     def actor(self, run: str) -> Actor:
         return Actor(RunKey("dag", run, "resolve"), self.airflow.instance)

@@ -158,6 +158,44 @@ def test_a_checkpoint_only_pipeline_has_no_marks_to_go_on_from(cluster: AnyClust
         pipeline.resolve("two")
 
 
+@pytest.mark.parametrize("mirrors", [True, False])
+def test_the_restart_word_of_the_dag_is_no_order_to_a_log_that_was_lost(
+    cluster: AnyCluster, pipeline: Pipeline, mirrors: bool
+) -> None:
+    """It stands there in every run, and was applied long ago: all was read once more, and each run was green."""
+    pipeline.parameters |= {"restart": "2026-11-20", "commit_mode": "on-success" if mirrors else "checkpoint-only"}
+    assert pipeline.run("one").plan.restarts == ("2026-11-20",)
+    produce(cluster, pipeline)
+    lose(pipeline)
+    if mirrors:
+        run = pipeline.run("two")
+        assert run.ranges == [(4, 6)] * 3
+        assert [words for words in run.plan.warnings if "restart '2026-11-20' counts as applied" in words]
+    else:
+        with pytest.raises(WorkStoreLost):
+            pipeline.resolve("two")
+        pipeline.lake.rows.clear()
+        assert pipeline.run("two", restart="run two").ranges == [(0, 6)] * 3, "the word of a run is an order"
+    produce(cluster, pipeline)
+    assert pipeline.run("three").ranges == [(6, 8)] * 3, "nor is it one to the runs after the loss"
+    assert pipeline.lake.offsets() == ALL_EIGHT
+    pipeline.parameters["restart"] = "2026-12-01"
+    assert pipeline.resolve("four").ranges == [(0, 8)] * 3, "a new word is"
+
+
+def test_nor_to_one_that_was_restored_from_an_older_copy(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    pipeline.run("one")
+    backup = Backup(pipeline.store)
+    pipeline.parameters["restart"] = "2026-11-20"
+    pipeline.run("two")
+    backup.restore()
+    produce(cluster, pipeline)
+    with pytest.raises(StoreBehindGroup):
+        pipeline.resolve("three")
+    assert pipeline.run("three", group_moved="adopt-group").ranges == [(4, 6)] * 3
+    assert pipeline.run("four").assignment.batch is None
+
+
 def test_a_first_run_that_failed_before_has_lost_nothing(in_memory: Pipeline) -> None:
     in_memory.resolve("one")
     in_memory.airflow.succeeded = True  # its resolve task has
