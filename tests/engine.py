@@ -72,9 +72,10 @@ def commit_batch(
     *,
     now_ms: int,
     require_report: RequireReport = True,
+    not_done: tuple[str, ...] = (),
     dry_run: bool = False,
 ) -> CommitOutcome:
-    order = Commit(handed, me, now_ms, require_report)
+    order = Commit(handed, me, now_ms, require_report, not_done=not_done)
     world = World(pipeline, cluster)
     return engine.commit_batch(order, rehearsed(world) if dry_run else world)
 

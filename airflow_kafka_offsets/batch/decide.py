@@ -40,11 +40,12 @@ from airflow_kafka_offsets.errors import (
     BatchGone,
     InvalidRequest,
     PlanReplaced,
+    ReadNotVerified,
     StoreUnavailable,
 )
 from airflow_kafka_offsets.log.entries import NO_HISTORY, Committed, History, Step, next_step
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
-from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, fates_of, require_verified
+from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, fates_of, require_verified, unverified
 from airflow_kafka_offsets.plan.plan import Draft
 from airflow_kafka_offsets.plan.position import Position, position_after
 from airflow_kafka_offsets.plan.window_claims import Claim, TimeClaim, claim_of, claim_of_request
@@ -250,6 +251,12 @@ def decide_commit(order: Commit, s: Situation) -> Follow:
         _refuse_too_many(batch, fates.set_aside, order.limit)
     if batch.log.committed:
         return Follow(batch, None, proof, fates)
+    if order.not_done and plan.splits_to_start() and unverified(plan, s.need(Reports(batch))):
+        raise ReadNotVerified(
+            [f"task {task}" for task in order.not_done],
+            f"No report is asked for, so only a task that succeeds shows that {plan.batch} was read: this one commits "
+            "nothing. Clear the run from that task on.",
+        )
     group_id = plan.asked.group_id
     if plan.asked.group_follows and group_id is not None:  # looked at last, so that a reset meanwhile is found
         held = s.need(HeldBy(group_id, tuple(p.topic_partition for p in plan.partitions)))

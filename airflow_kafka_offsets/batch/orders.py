@@ -46,6 +46,8 @@ class Commit:
     :ivar require_report: whether the read reports must show it; ``False`` for jobs that make none. ``read-back``: each
         must be of an output that was read back.
     :ivar limit: how many records may be bad, of all splits together; ``None`` where none is set aside.
+    :ivar not_done: of the tasks that read, those that have not succeeded, with their states: without reports they show
+        that the batch was not read.
     """
 
     reference: PlanReference
@@ -53,6 +55,7 @@ class Commit:
     now_ms: int
     require_report: RequireReport = True
     limit: Limit | None = None
+    not_done: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

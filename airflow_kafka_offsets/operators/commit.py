@@ -62,7 +62,7 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
     :param kafka_config_id: the connection that the plan was made with.
     :param require_report: whether a batch with records needs matching read reports; ``"read-back"``: and each must be
         of an output that was read back, not only of what Spark scanned; ``False`` for jobs that make none: the commit
-        then trusts that the Spark task succeeded.
+        then trusts that the Spark task succeeded. One that was skipped has not.
     :param depends_on_past: refused, as ``wait_for_downstream`` is: a cleared run would wait for one that waits for it.
     :param asset: what downstream DAGs are scheduled on: an outlet of this task. Its event says what was read:
         ``{"group_id", "batch", "plan_id", "window", "topics": {"orders": {"0": [start, end]}}}``, and where the ranges
@@ -195,6 +195,7 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
             at_ms,
             self.require_report,
             None if limit is None else parse_limit(limit),
+            () if self.require_report else self._not_done(me.run, context),
         )
         steps: dict[Step, Gauge] = {"decide": "verify_seconds", "carry out": "commit_seconds"}
         around = AirflowSurroundings(context, pipeline.pipeline_id, steps)
@@ -203,6 +204,21 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
             plan_done = done.plan
             left = None if plan_done is None or plan_done.asked.window else left_by(plan_done, cluster, order.now_ms)
         return done, left
+
+    def _not_done(self, resolve: RunKey | None, context: Any) -> tuple[str, ...]:
+        """The tasks that come next after resolve, and have not succeeded: skipped, or failed under another rule."""
+        ti, dag = context["ti"], self.get_dag()
+        if resolve is None or dag is None or not dag.has_task(resolve.task_id):
+            return ()
+        below = dag.get_task(resolve.task_id).get_flat_relative_ids(upstream=False)
+        between = below & self.get_flat_relative_ids(upstream=True)
+        reading = [task_id for task_id in sorted(between) if not dag.get_task(task_id).upstream_task_ids & between]
+        if not reading:
+            return ()
+        of_its_own = {} if resolve.map_index < 0 else {"map_index": resolve.map_index}
+        states = ti.get_task_states(dag_id=ti.dag_id, task_ids=reading, run_ids=[ti.run_id], **of_its_own)
+        found = sorted(states.get(ti.run_id, {}).items())
+        return tuple(f"{task}: {state}" for task, state in found if state not in ("success", "removed"))
 
     def _task_lineage(self, *, is_over: bool) -> TaskLineage:
         from airflow_kafka_offsets.log.pipeline_log import PipelineLog

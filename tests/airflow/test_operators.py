@@ -137,6 +137,22 @@ def test_with_something_to_read_no_report_means_no_commit(
     assert committed_offsets(broker, group, name) == {}
 
 
+def test_without_reports_a_reading_task_that_was_skipped_commits_nothing(
+    run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str, said: Callable[[], str]
+) -> None:
+    """Airflow's own operators skip themselves at an exit code; the commit runs all the same, and the run was green."""
+    name = topic(1)
+    filled(broker, name, 3)
+    said()
+
+    result = run("read_skipped", {"topic": name, "group": group})
+
+    assert (result.states("not_today"), result.states("check")) == (["skipped"], ["skipped"])
+    assert result.states("commit") == ["failed"]
+    assert "ReadNotVerified: task not_today: skipped" in said()
+    assert committed_offsets(broker, group, name) == {}
+
+
 def test_a_skipped_resolve_skips_the_commit(
     run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str
 ) -> None:

@@ -133,6 +133,25 @@ def test_without_reports_the_plan_is_compared_all_the_same(in_memory: Pipeline, 
     assert new.commit(require_report=False).by_this
 
 
+def test_without_reports_a_task_that_has_not_succeeded_vouches_for_nothing(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    """Where there was something to read, and no report of it is there all the same, or the batch is on record."""
+    skipped: Any = {"require_report": False, "not_done": ("spark_0: skipped",)}
+    run = pipeline.resolve("one")
+    with pytest.raises(ReadNotVerified, match="task spark_0: skipped"):
+        run.commit(**skipped)
+    assert entries(run.batch) == ["plan"]
+    assert pipeline.held() == {}
+    run.spark()
+    assert run.commit(**skipped).by_this, "each split is verified, so that none was started"
+    assert run.commit(**skipped).batch is not None
+    cluster.delete_records(pipeline.topic, pipeline.at()[0])
+    nothing = pipeline.resolve("two", restart="again", startup_mode="latest-offset")
+    assert nothing.splits == ()
+    assert nothing.commit(**skipped).by_this
+
+
 # ── what the commit is ────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -209,6 +209,13 @@ with DAG("resolve_skipped", schedule=None, params=NAMES, **COMMON):
 
     not_today() >> kafka_spark_batch("orders", topics=TOPIC, group_id=GROUP, application="not-started.py")
 
+with DAG("read_skipped", schedule=None, params=NAMES, **COMMON):
+    resolve = ResolveStartupOffsetsOperator(
+        task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset"
+    )
+    commit = CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
+    resolve >> not_today() >> check("False") >> commit
+
 with DAG("job_of_bad_manners", schedule=None, params={**NAMES, "job": "exits_0_at_once", "splits": 1}, **COMMON):
     kafka_spark_batch(
         "orders",
