@@ -22,7 +22,7 @@ from airflow_kafka_offsets.log.verify_reads import PartitionRead, Proof, ReadRep
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.request.parse_request import OutputOrigin, PlanRequest, RunContext
-from airflow_kafka_offsets.request.policies import Skip
+from airflow_kafka_offsets.request.policies import Skip, restart_word
 from airflow_kafka_offsets.stores.store import Store
 from tests.asked import request_parameters
 from tests.engine import (
@@ -287,7 +287,8 @@ class Pipeline:
         }
         run_context = RunContext(self.now_ms, run_type=run_type or self.run_type)
         request = request_for({}, request_parameters(**given), run_context)
-        return replace(request, output_origin=output_origin, restart_of_dag=self.parameters.get("restart"))
+        word = restart_word(self.parameters.get("restart"))
+        return replace(request, output_origin=output_origin, restart_of_dag=word)
 
     def actor(self, run: str) -> Actor:
         return Actor(RunKey("dag", run, "resolve"), self.airflow.instance)
