@@ -406,6 +406,8 @@ def _look_at_window(named: str, pipeline: PipelineLog) -> tuple[str | None, list
     if window is None:
         return None, [f"pipeline {pipeline.pipeline_id} has no window {named}"]
     key = window.log.plan.batch.key
+    if window.log.plan.withdrawn:
+        return key, [f"window {key} gave way to another one, and nothing of it is read"]
     return key, [] if window.log.committed else [f"window {key} is not committed"]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.batch.measured_lag import look_at_commits
-from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest
+from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest, WindowOverlaps
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.request.commit_target import CommitTarget, UntilBatch, target_from_dict, target_to_dict
 from airflow_kafka_offsets.request.modes import AtTimestamp, SpecificOffsets
@@ -143,6 +143,21 @@ def test_a_window_is_waited_for_by_its_name_or_its_key(in_memory: Pipeline) -> N
     assert missing(in_memory, UntilBatch(name)) == missing(in_memory, UntilBatch(window.batch_key)) == []
     with pytest.raises(InvalidRequest, match="has windows and no position: name one of them with batch"):
         missing(in_memory, AtTimestamp(NOW_MS))
+
+
+def test_a_window_that_gave_way_to_another_one_is_waited_for(memory: AnyCluster, in_memory: Pipeline) -> None:
+    """It is committed as empty, so that it blocks nobody: its run has failed, and nobody has read its records."""
+
+    def hours(first: int, last: int) -> dict[str, Any]:
+        times = {"startup_timestamp": NOW_MS + first * HOUR_MS, "bounded_timestamp": NOW_MS + last * HOUR_MS}
+        return {"startup_mode": "timestamp", "bounded_mode": "timestamp", **times}
+
+    memory.produce("orders")
+    in_memory.run("one", **hours(-1, 1))
+    with pytest.raises(WindowOverlaps):
+        in_memory.resolve("two", **hours(0, 1))
+    (line,) = missing(in_memory, UntilBatch(f"{NOW_MS}--{NOW_MS + HOUR_MS}"))
+    assert line.endswith("gave way to another one, and nothing of it is read")
 
 
 @pytest.mark.parametrize(
