@@ -80,13 +80,17 @@ def named(name: str) -> str:
 
 
 @contextmanager
-def names(as_written: Callable[[str], str]) -> Iterator[None]:
-    """In the block, messages name things in this way: the command line's, its options."""
-    before = _names.set(as_written)
+def names(as_written: Mapping[str, str]) -> Iterator[None]:
+    """In the block, messages name these things so: the command line's by their options, a connection's by its settings.
+
+    What it does not have is named as around the block.
+    """
+    around = _names.get()
+    token = _names.set(lambda name: as_written.get(name) or around(name))
     try:
         yield
     finally:
-        _names.reset(before)
+        _names.reset(token)
 
 
 _SHOWN = 20  # of 10,000 partitions with one cause, a message shows the first few and the count

@@ -49,7 +49,7 @@ from airflow_kafka_offsets.plan.lag_and_margin import (
 from airflow_kafka_offsets.plan.missing_topics import missing_for
 from airflow_kafka_offsets.plan.plan import Draft, number_named, number_of
 from airflow_kafka_offsets.plan.position import Position, move
-from airflow_kafka_offsets.request.commit_target import CommitTarget, UntilBatch
+from airflow_kafka_offsets.request.commit_target import CommitTarget
 from airflow_kafka_offsets.request.modes import AtTimestamp, SpecificOffsets
 from airflow_kafka_offsets.request.subscription import Scope
 from airflow_kafka_offsets.request.times import iso
@@ -365,8 +365,8 @@ def look_at_commits(
     :raises InvalidRequest: the pipeline has windows only, which have no position.
     :raises ClusterChanged: the cluster is another one than the pipeline's.
     """
-    if isinstance(target, UntilBatch) and not number_named(target.named):
-        return _look_at_window(target.named, pipeline)
+    if isinstance(target, str) and not number_named(target):
+        return _look_at_window(target, pipeline)
     newest = pipeline.newest()
     if newest is None:
         if pipeline.windows():
@@ -382,9 +382,9 @@ def look_at_commits(
     if key is None or position is None:
         return None, [f"{batch} of pipeline {pipeline.pipeline_id}, its first, is not committed"]
     match target:
-        case UntilBatch(named):
-            missing = number_of(key) < number_named(named)
-            return key, [f"batch {number_named(named)} is not committed; the newest that is, is {key}"] * missing
+        case str():
+            missing = number_of(key) < number_named(target)
+            return key, [f"batch {number_named(target)} is not committed; the newest that is, is {key}"] * missing
         case SpecificOffsets() as until:
             offsets = until.numbers or {}
             return key, [

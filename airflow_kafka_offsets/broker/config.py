@@ -1,9 +1,8 @@
-"""A Kafka connection's settings → an admin client's, and what they say about a consumer."""
+"""A Kafka connection's settings → those of an admin client and of consumers that never join a group."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
@@ -35,23 +34,6 @@ _NOT_FOR_ADMIN = {
     "stats_cb",
     "statistics.interval.ms",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ClientDefaults:
-    """What a connection says about its consumer; absent is ``None``."""
-
-    group_id: str | None
-    auto_offset_reset: str | None
-    isolation_level: str | None
-
-
-def client_defaults(config: Mapping[str, Any]) -> ClientDefaults:
-    return ClientDefaults(
-        config.get("group.id"),
-        config.get("auto.offset.reset"),
-        config.get("isolation.level"),
-    )
 
 
 def admin_settings(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -106,15 +106,14 @@ def _parser() -> argparse.ArgumentParser:
 # option for is the DAG's, and has its name there.
 
 
-def as_typed(command: Command, options: Mapping[str, Any]) -> Callable[[str], str]:
+def as_typed(command: Command, options: Mapping[str, Any]) -> dict[str, str]:
     """The names of ``command``'s options.
 
     :param options: what was given; it says where the settings of the cluster come from.
     """
     flags = {option.name: option.flag for option in command.options}
     no = {name.removeprefix("no_"): "--no-" + name.removeprefix("no_").replace("_", "-") for name in flags}
-    typed = flags | {f"{name}=False": flag for name, flag in no.items()} | _cluster(flags, options)
-    return lambda name: typed.get(name, name)
+    return flags | {f"{name}=False": flag for name, flag in no.items()} | _cluster(flags, options)
 
 
 def _cluster(flags: Mapping[str, str], options: Mapping[str, Any]) -> dict[str, str]:

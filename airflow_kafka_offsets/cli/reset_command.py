@@ -254,7 +254,7 @@ def write_checkpoint(options: Options) -> Answer:
     with KafkaCluster(client_config(options)) as cluster:
         order = Reset(ShiftBy(), NO_REASON, me(options), now_ms(), chosen)
         offsets = offsets_of_query(order, World(pipeline, cluster))
-    with names(lambda name: "--checkpoint" if name == "work_store" else name):
+    with names({"work_store": "--checkpoint"}):
         store = store_at(place)
         dry_run, data = not options.get("execute"), to_initial_offsets(offsets).encode()
         if store.list("") or not (dry_run or store.create(_FIRST_SOURCE, data)):

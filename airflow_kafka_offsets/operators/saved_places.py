@@ -21,16 +21,12 @@ def with_places_read(asked: RequestParameters) -> RequestParameters:
     :raises InvalidRequest: one is not named from the root, does not exist, or cannot tell the offsets.
     """
     problems = Problems()
-    read: dict[str, Any] = {}
-    for name in IN_PLACES:
-        if is_place(getattr(asked, name)):
-            problems.take_all(partial(_read, name, getattr(asked, name)[1:], problems, read), name)
+    places = {name: place[1:] for name in IN_PLACES if is_place(place := getattr(asked, name))}
+    read: dict[str, Any] = {
+        name: problems.take(name, partial(_text_at, name, place), None) for name, place in places.items()
+    }
     refuse(problems)
     return replace(asked, **read)
-
-
-def _read(name: str, place: str, problems: Problems, read: dict[str, Any]) -> None:
-    read[name] = problems.take(name, partial(_text_at, name, place), None)
 
 
 def _text_at(name: str, place: str) -> str:

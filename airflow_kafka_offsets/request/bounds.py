@@ -14,6 +14,7 @@ from datetime import UTC, tzinfo
 from functools import partial
 from typing import Any
 
+from airflow_kafka_offsets.errors import named
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.request.modes import (
     BOUNDED_MODES,
@@ -152,7 +153,7 @@ class BoundsReader:
     def _offsets(self, parameter: str, value: Offsets | None, mode_name: str) -> SpecificOffsets | None:
         if value is not None:
             return self.problems.take(parameter, lambda: SpecificOffsets(*self.read_offsets(value)), None)
-        is_start, named = parameter == "specific_offsets", self.problems.named
+        is_start = parameter == "specific_offsets"
         what = "the next record to read" if is_start else "of every partition the first offset not to read"
         self.problems.add(
             f"{named(mode_name)}='specific-offsets' needs {named(parameter)}, such as {EXAMPLE}: {what}.",
@@ -180,7 +181,7 @@ class BoundsReader:
         future = {topic: moment for topic, moment in times.items() if moment > self.now_ms}
         for topic, moment in future.items():
             self.problems.add(
-                f"{self.problems.named('startup_timestamp')} {iso(moment)}{_about(topic)} is "
+                f"{named('startup_timestamp')} {iso(moment)}{_about(topic)} is "
                 f"in the future (it is {iso(self.now_ms)} now): no record can be found for it yet.",
                 "startup_timestamp",
             )
@@ -190,7 +191,7 @@ class BoundsReader:
         try:
             window = window_of_run(self.interval, self.partition, self.width)
         except ValueError as error:
-            self.problems.add(f"{self.problems.named(parameter)} is missing and {error}.", parameter, "partition_width")
+            self.problems.add(f"{named(parameter)} is missing and {error}.", parameter, "partition_width")
             return None
         if window.source == "the partition" and window.end_ms > self.now_ms:
             self.problems.add(
@@ -224,7 +225,7 @@ class BoundsReader:
             found[topic] = moment
             if looks_like_seconds(moment):
                 self.warnings.append(
-                    f"{self.problems.named(parameter)}{part} {written!r} is {iso(moment)}: is it in seconds? Kafka's "
+                    f"{named(parameter)}{part} {written!r} is {iso(moment)}: is it in seconds? Kafka's "
                     "timestamps are milliseconds."
                 )
         return found if len(found) == len(by_topic) else None
@@ -255,23 +256,23 @@ class BoundsReader:
         self._require_all({topic for topic in topics if topic != ALL_OTHERS}, has_others=None in times)
         return times
 
-    def _require_all(self, named: set[str], *, has_others: bool) -> None:
+    def _require_all(self, topics: set[str], *, has_others: bool) -> None:
         """:raises ValueError: a topic that is subscribed to has no time, or one is named that is not."""
         if self.subscription is None:
             return  # it is refused anyway
         wanted = set(self.subscription.named)
         if isinstance(self.subscription, TopicPattern):
-            wanted = set(filter(self.subscription.matches, named))
+            wanted = set(filter(self.subscription.matches, topics))
             if not has_others:
                 raise ValueError(
                     "has times by topic, and topic_pattern may find others: add their time as "
                     f'"{ALL_OTHERS}", or list the topics'
                 )
-        if wanted - named and not has_others:
-            missing = ", ".join(sorted(wanted - named))
+        if wanted - topics and not has_others:
+            missing = ", ".join(sorted(wanted - topics))
             raise ValueError(f"names no time for {missing}; expected one for every topic, as in {TIMES_EXAMPLE}")
-        if named - wanted:
-            raise ValueError(f"names {', '.join(sorted(named - wanted))}, which is not subscribed to")
+        if topics - wanted:
+            raise ValueError(f"names {', '.join(sorted(topics - wanted))}, which is not subscribed to")
 
     def _as_written(self, value: Times, times: Mapping[str | None, int]) -> str | None:
         """How the request words a start that one number does not say; the same words in each run of the same DAG."""
@@ -285,10 +286,9 @@ class BoundsReader:
 
     def _foreign(self, parameter: str, value: object, mode_name: str, mode: str, owner: str) -> None:
         if value is not None and mode != owner:
-            name = self.problems.named(mode_name)
+            name = named(mode_name)
             self.problems.add(
-                f"{self.problems.named(parameter)} is given, but {name} is {mode!r}: it goes with {name}={owner!r} "
-                "only.",
+                f"{named(parameter)} is given, but {name} is {mode!r}: it goes with {name}={owner!r} only.",
                 parameter,
                 mode_name,
             )
@@ -301,8 +301,8 @@ def refuse_end_before_start(problems: Problems, startup: StartupMode | None, bou
     for topic in sorted({*startup.by_topic, *bounded.by_topic}) or [""]:
         if bounded.of(topic) < startup.of(topic):
             problems.add(
-                f"{problems.named('bounded_timestamp')} ({iso(bounded.of(topic))}) is before "
-                f"{problems.named('startup_timestamp')} ({iso(startup.of(topic))})"
+                f"{named('bounded_timestamp')} ({iso(bounded.of(topic))}) is before "
+                f"{named('startup_timestamp')} ({iso(startup.of(topic))})"
                 f"{f' for topic {topic}' if topic else ''}.",
                 *("startup_timestamp", "bounded_timestamp"),
             )

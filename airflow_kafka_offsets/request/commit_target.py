@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, assert_never
 
 from airflow_kafka_offsets.errors import InvalidRequest
@@ -13,15 +12,8 @@ from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets
 from airflow_kafka_offsets.request.parse_request import RunContext, bounds_reader
 from airflow_kafka_offsets.request.problems import Problems, one_line
 
-
-@dataclass(frozen=True, slots=True)
-class UntilBatch:
-    """``named``: a batch's number or key, and all before it; or one window, by its name or key."""
-
-    named: str
-
-
-CommitTarget = UntilBatch | SpecificOffsets | AtTimestamp
+CommitTarget = str | SpecificOffsets | AtTimestamp
+"""A text names a batch, by its number or key, and with it all before it; or one window, by its name or key."""
 
 
 def parse_commit_target(
@@ -37,7 +29,7 @@ def parse_commit_target(
         problems.add(f"Give one of batch, offsets and end, not {' and '.join(given)}.", "batch", "offsets", "end")
     target: CommitTarget | None
     if batch is not None:
-        target = UntilBatch(problems.take("batch", lambda: _batch(batch), ""))
+        target = problems.take("batch", lambda: _batch(batch), "")
     elif offsets is not None:
         target = SpecificOffsets(problems.take("offsets", lambda: _offsets(offsets), {}))
     else:
@@ -65,8 +57,8 @@ def _offsets(value: Any) -> Any:
 def target_to_dict(target: CommitTarget) -> dict[str, Any]:
     """As JSON: what a trigger is stored as."""
     match target:
-        case UntilBatch(named):
-            return {"batch": named}
+        case str():
+            return {"batch": target}
         case SpecificOffsets() as until:
             return {"offsets": values_by_topic(until.numbers or {})}
         case AtTimestamp(end_ms, by_topic=ends):
@@ -77,7 +69,7 @@ def target_to_dict(target: CommitTarget) -> dict[str, Any]:
 
 def target_from_dict(data: Mapping[str, Any]) -> CommitTarget:
     if "batch" in data:
-        return UntilBatch(data["batch"])
+        return str(data["batch"])
     if "offsets" in data:
         return SpecificOffsets(parse_partition_offsets(data["offsets"]))
     return AtTimestamp(data["end_ms"], data["by_topic"])

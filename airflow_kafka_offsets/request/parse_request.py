@@ -6,12 +6,12 @@ one :class:`~airflow_kafka_offsets.errors.InvalidRequest` carries every problem,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
-from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, named, refuse
+from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, named, names, refuse
 from airflow_kafka_offsets.request.bounds import BoundsReader, Partition, refuse_end_before_start
 from airflow_kafka_offsets.request.given_plan import LogOfPlan, take_plan
 from airflow_kafka_offsets.request.modes import (
@@ -143,15 +143,12 @@ class PlanRequest:
         return isinstance(self.startup, SpecificOffsets) or "group-offsets" in (self.startup, self.bounded)
 
 
-def parse_request(
-    asked: RequestParameters, run_context: RunContext, names: Mapping[str, str] | None = None
-) -> PlanRequest:
+def parse_request(asked: RequestParameters, run_context: RunContext) -> PlanRequest:
     """The request that these parameters make in this run.
 
-    :param names: as :class:`Problems` takes them.
     :raises InvalidRequest: with every problem found, not just the first.
     """
-    problems = Problems(names)
+    problems = Problems()
     warnings: list[str] = []
     asked, of_plan = take_plan(problems, asked)
     scope = take_scope(problems, asked)
@@ -178,7 +175,7 @@ def parse_request(
         of_plan=of_plan,
     )
     if limits.require_complete and bounded and not isinstance(bounded, AtTimestamp):
-        complete, mode = problems.named("require_complete_window"), problems.named("bounded_mode")
+        complete, mode = named("require_complete_window"), named("bounded_mode")
         problems.add(
             f"{complete} needs {mode}='timestamp': only a time can be incomplete.",
             *("require_complete_window", "bounded_mode"),
@@ -236,11 +233,11 @@ def parse_window_end(
 
     :raises InvalidRequest: with every problem.
     """
-    # Who writes a task group never types ``end``.
-    problems = Problems({"end": "end (bounded_timestamp in kafka_spark_batch)"})
+    problems = Problems()
     warnings: list[str] = []
     scope = take_scope(problems, asked)
-    until = bounds_reader(problems, warnings, scope, run_context, partition_width).time("end", end)
+    with names({"end": "end (bounded_timestamp in kafka_spark_batch)"}):  # who writes a task group never types ``end``
+        until = bounds_reader(problems, warnings, scope, run_context, partition_width).time("end", end)
     idle_ms = problems.take("idle_timeout", lambda: _wait(idle_timeout, DEFAULT_IDLE_TIMEOUT_MS), 0)
     skew_ms = problems.take("clock_skew", lambda: _wait(clock_skew, DEFAULT_CLOCK_SKEW_MS), 0)
     if problems or scope is None or until is None:
@@ -253,33 +250,33 @@ def _refuse_together(problems: Problems, request: PlanRequest, *, has_group: boo
 
     :param with_others: those that have times of partitions, or ``*`` beside times of topics.
     """
-    limits, run_orders, name = request.limits, request.run_orders, problems.named
+    limits, run_orders = request.limits, request.run_orders
     modes = ("startup_mode", "bounded_mode")
     caps = [cap for cap in ("max_records", "max_records_per_partition") if getattr(limits, cap)]
     if request.window and caps:
         problems.add(
-            f"{name('max_records')} and {name('max_records_per_partition')} cannot be used with a window (both bounds "
-            "given): a capped window would leave records that no later run reads. Use a smaller window.",
+            f"{named('max_records')} and {named('max_records_per_partition')} cannot be used with a window (both "
+            "bounds given): a capped window would leave records that no later run reads. Use a smaller window.",
             *(*caps, *modes),
         )
     if request.window and with_others:
         problems.add(
-            f"{' and '.join(map(name, with_others))} has times of partitions, or '*' beside times of topics, which "
+            f"{' and '.join(map(named, with_others))} has times of partitions, or '*' beside times of topics, which "
             "cannot be used with a window (both bounds given): its bounds are those of whole topics, each by its name.",
             *(*with_others, *modes),
         )
     if request.window and run_orders.restart is not None:
         problems.add(
-            f"{name('restart')} is for a pipeline that has a position; a window has none. Use {name('re_plan')}.",
+            f"{named('restart')} is for a pipeline that has a position; a window has none. Use {named('re_plan')}.",
             *("restart", *modes),
         )
     _refuse_policies(problems, request)
     if run_orders.skip is not None and (run_orders.re_plan or run_orders.redo):
-        problems.add(f"{name('skip')} goes alone: the batch that it names is left out, not planned or done again.")
+        problems.add(f"{named('skip')} goes alone: the batch that it names is left out, not planned or done again.")
     both = zip(modes, (request.startup, request.bounded), strict=True)
     needing = [parameter for parameter, mode in both if mode == "group-offsets"]
     if needing and not has_group:
-        found = " and ".join(f"{name(parameter)}='group-offsets'" for parameter in needing)
+        found = " and ".join(f"{named(parameter)}='group-offsets'" for parameter in needing)
         problems.add(
             f"{found} reads a committed offset, but there is no consumer group: give {named('group_id')}, or set "
             f"group.id in {named(CONNECTION)}.",
@@ -289,29 +286,29 @@ def _refuse_together(problems: Problems, request: PlanRequest, *, has_group: boo
 
 def _refuse_policies(problems: Problems, request: PlanRequest) -> None:
     """Answers that would lose records beside these modes, or have them in two outputs."""
-    policies, name = request.policies, problems.named
+    policies = request.policies
     holds = ["hold"] * bool(policies.hold) + ["policies"] * (policies.answers["unavailable"] == "hold")
     if request.window and holds:
         problems.add(
-            f"{' and '.join(map(name, holds))} cannot hold a partition of a window (both bounds given): no later run "
+            f"{' and '.join(map(named, holds))} cannot hold a partition of a window (both bounds given): no later run "
             "would read it. Run the window when every partition has a leader.",
             *(*holds, "startup_mode", "bounded_mode"),
         )
     if request.window and policies.answers["no_match"] == "earliest":
         problems.add(
-            f"{name('policies')} has no_match='earliest', which cannot be used with a window (both bounds given): the "
+            f"{named('policies')} has no_match='earliest', which cannot be used with a window (both bounds given): the "
             "records of before it would be in the output of each window.",
             *("policies", "startup_mode", "bounded_mode"),
         )
     if policies.answers["new_partition"] == "timestamp" and not isinstance(request.startup, AtTimestamp):
         problems.add(
-            f"{name('policies')} has new_partition='timestamp', which needs {name('startup_mode')}='timestamp'.",
+            f"{named('policies')} has new_partition='timestamp', which needs {named('startup_mode')}='timestamp'.",
             *("policies", "startup_mode"),
         )
     strange = sorted(tp for tp in policies.hold if not request.scope.subscription.has(tp))
     if strange:
         problems.add(
-            f"{name('hold')} has {', '.join(map(str, strange))}, which {'is' if len(strange) == 1 else 'are'} not "
+            f"{named('hold')} has {', '.join(map(str, strange))}, which {'is' if len(strange) == 1 else 'are'} not "
             "subscribed to.",
             *("hold", "topics", "topic_pattern", "partitions"),
         )

@@ -6,7 +6,7 @@ is a problem; a sentence that merely has the parameter's name in it hides nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from airflow_kafka_offsets.errors import InvalidRequest, named
@@ -49,14 +49,7 @@ class WrongTogether(ValueError):
 
 
 class Problems(list[str]):
-    """Collects problems, each once.
-
-    :ivar names: what the values of some parameters come from, where that is not the parameter.
-    """
-
-    def __init__(self, names: Mapping[str, str] | None = None) -> None:
-        super().__init__()
-        self.names = dict(names or {})
+    """Collects problems, each once."""
 
     def add(self, sentence: str, *parameters: str) -> None:
         if sentence not in self:
@@ -71,8 +64,10 @@ class Problems(list[str]):
             return parse()
         except ValueError as error:
             others = error.others if isinstance(error, WrongTogether) else ()
-            self.add(f"{self.named(parameter)}{part} {error}.", parameter, *others)
-            return default
+            self.add(f"{named(parameter)}{part} {error}.", parameter, *others)
+        except InvalidRequest as error:
+            self._add_all(error, parameter)
+        return default
 
     def take_all(self, parse: Callable[[], object], *parameters: str) -> None:
         """The problems of an :class:`InvalidRequest`.
@@ -82,12 +77,11 @@ class Problems(list[str]):
         try:
             parse()
         except InvalidRequest as error:
-            for problem in error.problems:
-                self.add(problem, *(problem.parameters if isinstance(problem, Problem) else parameters))
+            self._add_all(error, *parameters)
 
-    def named(self, parameter: str) -> str:
-        """What the user has written it as."""
-        return self.names.get(parameter) or named(parameter)
+    def _add_all(self, error: InvalidRequest, *parameters: str) -> None:
+        for problem in error.problems:
+            self.add(problem, *(problem.parameters if isinstance(problem, Problem) else parameters))
 
     def without(self, undecided: Collection[str]) -> list[str]:
         """The problems that depend on none of these parameters, whose values are not known yet."""

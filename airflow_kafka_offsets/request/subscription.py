@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import InvalidRequest, named
 from airflow_kafka_offsets.kafka_values import IsolationLevel, TopicPartition
 from airflow_kafka_offsets.request.offset_maps import TOPIC, mapping, natural, partition_named
 from airflow_kafka_offsets.request.parameters import ScopeParameters
@@ -91,13 +91,12 @@ class Scope:
     pipeline_id: str | None = None
 
 
-def parse_scope(parameters: ScopeParameters, names: Mapping[str, str] | None = None) -> Scope:
+def parse_scope(parameters: ScopeParameters) -> Scope:
     """The scope on its own, for sensors and the command line.
 
-    :param names: as :class:`Problems` takes them.
     :raises InvalidRequest: with every problem.
     """
-    problems = Problems(names)
+    problems = Problems()
     scope = take_scope(problems, parameters)
     if problems or scope is None:
         raise InvalidRequest(tuple(problems))
@@ -141,8 +140,8 @@ def parse_name(value: str | None, if_empty: str) -> str | None:
 def _subscription(problems: Problems, asked: ScopeParameters) -> Subscription | None:
     given = [name for name in SUBSCRIPTION if getattr(asked, name) is not None]
     if len(given) != 1:
-        *first, last = map(problems.named, SUBSCRIPTION)
-        found = " and ".join(map(problems.named, given)) or "none"
+        *first, last = map(named, SUBSCRIPTION)
+        found = " and ".join(map(named, given)) or "none"
         problems.add(f"Give exactly one of {', '.join(first)} and {last}, not {found}.", *SUBSCRIPTION)
         return None
     match given[0]:

@@ -33,7 +33,7 @@ def text_at(parameter: str, place: str, open_store: OpenStore) -> str:
     :raises StoreUnavailable: it cannot be read.
     """
     try:
-        with names(lambda name: parameter if name == "work_store" else name):
+        with names({"work_store": parameter}):
             data = _data_at(place, open_store)
     except StoreUnavailable as error:
         raise StoreUnavailable(

@@ -139,7 +139,7 @@ def test_what_is_missing_is_said_when_the_time_is_up(airflow: Path, stored: Pipe
 
 WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (GroupEmptySensor, {"group_id": " "}, "group_id is empty"),
-    (GroupEmptySensor, {"timeout": "PT1H"}, "timeout is 'PT1H'"),
+    (GroupEmptySensor, {"timeout": "P1M"}, "timeout is 'P1M'"),
     (BatchCommittedSensor, {"pipeline_id": ""}, "pipeline_id is empty; name the pipeline"),
     (BatchCommittedSensor, {"batch": 1, "end": 2}, "Give one of batch, offsets and end, not batch and end"),
     (BatchCommittedSensor, {"batch": []}, "batch is []; give a batch's number or key, or a window's name"),

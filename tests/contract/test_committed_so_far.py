@@ -11,7 +11,7 @@ import pytest
 from airflow_kafka_offsets.batch.measured_lag import look_at_commits
 from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest, WindowOverlaps
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.request.commit_target import CommitTarget, UntilBatch, target_from_dict, target_to_dict
+from airflow_kafka_offsets.request.commit_target import CommitTarget, target_from_dict, target_to_dict
 from airflow_kafka_offsets.request.modes import AtTimestamp, SpecificOffsets
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Pipeline
@@ -34,26 +34,24 @@ def up_to(topic: str, *ends: int) -> SpecificOffsets:
 
 
 def test_a_batch_is_committed_when_it_or_a_later_one_is(memory: AnyCluster, in_memory: Pipeline) -> None:
-    assert missing(in_memory, UntilBatch("1")) == ["pipeline pipeline has no batch"]
+    assert missing(in_memory, "1") == ["pipeline pipeline has no batch"]
     first = in_memory.resolve("one")
-    assert missing(in_memory, UntilBatch("1")) == ["batch 1 of pipeline pipeline, its first, is not committed"]
+    assert missing(in_memory, "1") == ["batch 1 of pipeline pipeline, its first, is not committed"]
     first.done()
-    assert missing(in_memory, UntilBatch("1")) == missing(in_memory, UntilBatch(first.batch_key)) == []
+    assert missing(in_memory, "1") == missing(in_memory, first.batch_key) == []
 
     produce(memory, in_memory)
     second = in_memory.resolve("two").spark()
     for named in ("2", second.batch_key):
-        assert missing(in_memory, UntilBatch(named)) == [
-            f"batch 2 is not committed; the newest that is, is {first.batch_key}"
-        ]
-    assert missing(in_memory, UntilBatch("1")) == []
+        assert missing(in_memory, named) == [f"batch 2 is not committed; the newest that is, is {first.batch_key}"]
+    assert missing(in_memory, "1") == []
     second.commit()
-    assert missing(in_memory, UntilBatch("1")) == missing(in_memory, UntilBatch("2")) == []
+    assert missing(in_memory, "1") == missing(in_memory, "2") == []
 
 
 def test_the_key_of_the_newest_batch_that_is_committed_is_given(in_memory: Pipeline) -> None:
     done = in_memory.run("one")
-    found = look_at_commits(UntilBatch("1"), in_memory.log, lambda: nullcontext(in_memory.cluster), (), NOW_MS)
+    found = look_at_commits("1", in_memory.log, lambda: nullcontext(in_memory.cluster), (), NOW_MS)
     assert found == (done.batch_key, [])
 
 
@@ -136,11 +134,11 @@ def test_a_window_is_waited_for_by_its_name_or_its_key(in_memory: Pipeline) -> N
         "bounded_timestamp": NOW_MS,
     }
     name = f"{NOW_MS - HOUR_MS}--{NOW_MS}"
-    assert missing(in_memory, UntilBatch(name)) == [f"pipeline pipeline has no window {name}"]
+    assert missing(in_memory, name) == [f"pipeline pipeline has no window {name}"]
     window = in_memory.resolve("one", **hour)
-    assert missing(in_memory, UntilBatch(name)) == [f"window {window.batch_key} is not committed"]
+    assert missing(in_memory, name) == [f"window {window.batch_key} is not committed"]
     window.done()
-    assert missing(in_memory, UntilBatch(name)) == missing(in_memory, UntilBatch(window.batch_key)) == []
+    assert missing(in_memory, name) == missing(in_memory, window.batch_key) == []
     with pytest.raises(InvalidRequest, match="has windows and no position: name one of them with batch"):
         missing(in_memory, AtTimestamp(NOW_MS))
 
@@ -156,12 +154,12 @@ def test_a_window_that_gave_way_to_another_one_is_waited_for(memory: AnyCluster,
     in_memory.run("one", **hours(-1, 1))
     with pytest.raises(WindowOverlaps):
         in_memory.resolve("two", **hours(0, 1))
-    (line,) = missing(in_memory, UntilBatch(f"{NOW_MS}--{NOW_MS + HOUR_MS}"))
+    (line,) = missing(in_memory, f"{NOW_MS}--{NOW_MS + HOUR_MS}")
     assert line.endswith("gave way to another one, and nothing of it is read")
 
 
 @pytest.mark.parametrize(
-    "target", [UntilBatch("7"), up_to("orders", 4, 3), AtTimestamp(NOW_MS), AtTimestamp(NOW_MS, {"orders": 1})]
+    "target", ["7", up_to("orders", 4, 3), AtTimestamp(NOW_MS), AtTimestamp(NOW_MS, {"orders": 1})]
 )
 def test_a_target_is_the_same_after_it_was_stored(target: CommitTarget) -> None:
     assert target_from_dict(target_to_dict(target)) == target

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.batch.complete_request import request_for
-from airflow_kafka_offsets.broker.config import admin_settings, client_defaults, group_id_problem, refuse_name
+from airflow_kafka_offsets.broker.config import admin_settings, group_id_problem, refuse_name
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, StoreUnavailable
 from airflow_kafka_offsets.plan.job_arguments import parse_job_arguments
 from airflow_kafka_offsets.plan.window_claims import time_claim_of_name, window_of_key
@@ -150,7 +150,6 @@ def test_a_connections_extra_is_a_configuration_or_refused(extra: Any) -> None:
     config = extra if isinstance(extra, dict) else {}
     with suppress(InvalidRequest):
         admin_settings(config)
-        client_defaults(config)
         request_for(config, RequestParameters(topics="orders"), RunContext(NOW))
 
 

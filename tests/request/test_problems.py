@@ -48,12 +48,12 @@ def test_each_problem_is_named_once() -> None:
 
 
 def test_a_problem_names_what_the_user_has_written() -> None:
-    found = Problems({"group_id": "group.id in the Kafka connection"})
-    with names({"splits": "--splits"}.get):  # type: ignore[arg-type]
+    found = Problems()
+    with names({"splits": "--splits", "group_id": "--group-id"}), names({"group_id": "group.id in the connection"}):
         found.take("group_id", wrong, None)
         found.take("splits", wrong, 1)
     assert found == [
-        "group.id in the Kafka connection is 'x'; give a number.",
+        "group.id in the connection is 'x'; give a number.",
         "--splits is 'x'; give a number.",
     ]
 
