@@ -31,8 +31,8 @@ from airflow_kafka_offsets.batch.situation import (
     IsRunning,
     Reports,
     Situation,
-    WindowBefore,
     WindowNamed,
+    WindowsBeside,
 )
 from airflow_kafka_offsets.errors import (
     BadRecords,
@@ -209,7 +209,7 @@ def _window(order: RunsBatch, s: Situation) -> Decision:
 
 def _create_window(order: RunsBatch, s: Situation, claim: Claim, number: int) -> Create:
     fresh = window_draft(order, s, first=True)
-    before = s.need(WindowBefore(claim)) if isinstance(claim, TimeClaim) else None
+    before = s.need(WindowsBeside(claim))[0] if isinstance(claim, TimeClaim) else None
     plan = before.log.plan if before else None
     moved = output_after(order.request, fresh.asked, plan, "the window before it is written to")
     fresh = fresh.with_warnings([moved] if moved else [])

@@ -33,7 +33,7 @@ from airflow_kafka_offsets.batch.situation import (
     Reports,
     SettingsOf,
     Situation,
-    WindowBefore,
+    WindowsBeside,
     hulls,
 )
 from airflow_kafka_offsets.errors import (
@@ -52,6 +52,7 @@ from airflow_kafka_offsets.plan.completeness import (
     missed_by_window,
     offsets_beside,
     with_lost,
+    without_the_next,
 )
 from airflow_kafka_offsets.plan.plan import Asked, Draft, Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.planned_anew import as_first_started, planned_anew, shortened, skipped
@@ -340,7 +341,8 @@ def leave(at_hand: BatchAtHand, sentence: str, warnings: tuple[str, ...] = ()) -
 
 
 def window_draft(order: RunsBatch, s: Situation, *, first: bool = False) -> Draft:
-    """The window as it would be planned now, with what came too late for the one before.
+    """The window as it would be planned now, without what the one after it reads, and with what came too late for the
+    one before.
 
     :param first: whether nothing is planned of it: then what is gone was never read.
     :raises DataLoss: records are gone that neither window has read, and no policy gives them up.
@@ -349,7 +351,8 @@ def window_draft(order: RunsBatch, s: Situation, *, first: bool = False) -> Draf
     claim = claim_of(fresh)
     if not isinstance(claim, TimeClaim):
         return fresh
-    found = None if claim.by_topic else s.need(WindowBefore(claim))
+    found, after = (None, None) if claim.by_topic else s.need(WindowsBeside(claim))
+    fresh = fresh if after is None else without_the_next(after.log.plan, fresh)
     before = found.log.plan if found else None
     fresh = fresh if before is None else count_late(before, fresh)
     if not first:

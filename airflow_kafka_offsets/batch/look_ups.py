@@ -7,7 +7,7 @@ B12). A record that is produced meanwhile lies at or past an end, and belongs to
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -42,9 +42,9 @@ from airflow_kafka_offsets.batch.situation import (
     SettingsOf,
     TopicsOf,
     TopicsThatExist,
-    WindowBefore,
     WindowByKey,
     WindowNamed,
+    WindowsBeside,
 )
 from airflow_kafka_offsets.broker.protocol import Cluster, EndOffset, OffsetReader
 from airflow_kafka_offsets.errors import ClusterUnavailable, NotAuthorized, NothingToDiscover
@@ -99,8 +99,8 @@ class World:
                 return pipeline.look_at_window(name)
             case WindowByKey(key):
                 return pipeline.find_window(key)
-            case WindowBefore(claim):
-                return _window_before(pipeline, claim)
+            case WindowsBeside(claim):
+                return _windows_beside(pipeline, claim)
             case HasBegun(batch):
                 return has_begun(batch.store, batch.plan_object)
             case Reports(batch):
@@ -154,17 +154,18 @@ def _log_now(pipeline: PipelineLog, run: RunKey | None) -> LogNow:
     return LogNow(*together(pipeline.store, pipeline.newest, partial(pipeline.batch_of_run, run)))
 
 
-def _window_before(pipeline: PipelineLog, claim: TimeClaim) -> StoredBatch | None:
-    """It is listed in the month where it ended."""
-    if claim.start_ms < 1:
-        return None
-    for name in pipeline.windows_in(TimeClaim(claim.start_ms - 1, claim.start_ms).places[0]):
-        before = time_claim_of_name(name)
-        if before is not None and before.end_ms == claim.start_ms:
-            found = pipeline.window(before.name)
-            if found is not None and not found.log.plan.withdrawn:
-                return found
-    return None
+def _windows_beside(pipeline: PipelineLog, claim: TimeClaim) -> tuple[StoredBatch | None, StoredBatch | None]:
+    """Each is listed in the month of the moment where it joins the window: in most cases one month."""
+    moments = max(0, claim.start_ms - 1), claim.end_ms
+    places = dict.fromkeys(TimeClaim(moment_ms, moment_ms + 1).places[0] for moment_ms in moments)
+    found = {other for place in places for name in pipeline.windows_in(place) if (other := time_claim_of_name(name))}
+
+    def planned(names: Iterable[str]) -> StoredBatch | None:
+        windows = filter(None, map(pipeline.window, sorted(names)))
+        return next((window for window in windows if not window.log.plan.withdrawn), None)
+
+    before = planned(other.name for other in found if other.end_ms == claim.start_ms)
+    return before, planned(other.name for other in found if other.start_ms == claim.end_ms)
 
 
 # ── the cluster ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -215,8 +215,8 @@ class WindowByKey(About[str, StoredBatch | None]):
     """A window by its name or its key."""
 
 
-class WindowBefore(About[TimeClaim, StoredBatch | None]):
-    """The window that ends where this one begins."""
+class WindowsBeside(About[TimeClaim, tuple[StoredBatch | None, StoredBatch | None]]):
+    """The window that ends where this one begins, and the one that begins where this one ends."""
 
 
 class HasBegun(About[StoredBatch, bool]):

@@ -24,7 +24,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from airflow_kafka_offsets.kafka_values import PartitionSnapshot, TopicPartition, TopicSettings, is_another_log
+from airflow_kafka_offsets.kafka_values import (
+    OffsetRange,
+    PartitionSnapshot,
+    TopicPartition,
+    TopicSettings,
+    is_another_log,
+)
 from airflow_kafka_offsets.plan.plan import Draft, Plan, PlannedPartition
 from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.request.modes import time_of
@@ -185,7 +191,7 @@ def late_between(previous: Plan, following: Draft) -> dict[TopicPartition, int]:
     return {tp: offsets for tp, offsets in between.items() if offsets > 0}
 
 
-def _ends_of(previous: Plan, following: Draft) -> dict[TopicPartition, int]:
+def _ends_of(previous: Draft, following: Draft) -> dict[TopicPartition, int]:
     """Where the window before ended, of the partitions whose log is the same; nothing where the two do not join."""
     before, after = previous.asked, following.asked
     if not before.window_bounds or not after.window_bounds or previous.found.cluster_id != following.found.cluster_id:
@@ -211,6 +217,25 @@ def count_late(previous: Plan, following: Draft) -> Draft:
         "with bounded_mode='timestamp'."
     )
     return replace(following, partitions=partitions).with_warnings([warning])
+
+
+def without_the_next(following: Plan, window: Draft) -> Draft:
+    """``window`` up to where the window after it begins, which was planned before.
+
+    The first record of that one may be gone since. The first one past the boundary is another then, and lies behind
+    records of before the boundary that the window after this one has read.
+    """
+    joined = _ends_of(window, following)
+    starts = {p.topic_partition: p.start_offset for p in following.partitions if p.size and p.topic_partition in joined}
+
+    def cut(p: PlannedPartition) -> PlannedPartition:
+        end = max(p.start_offset, min(p.end_offset, starts.get(p.topic_partition, p.end_offset)))
+        if end == p.end_offset:
+            return p
+        past, why = (p.past_end or 0) + p.end_offset - end, f"{p.end_reason} → where the next window begins"
+        return replace(p, range=OffsetRange(p.start_offset, end), end_reason=why, past_end=past)
+
+    return replace(window, partitions=tuple(map(cut, window.partitions)))
 
 
 # ── lost records: what Kafka had deleted before the window was planned ────────────────────────────────────────────────

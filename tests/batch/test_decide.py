@@ -549,7 +549,7 @@ def seen(found: StoredBatch | None, **more: Any) -> Facts:
         asks.OffsetsOfGroup: GroupNow(None),
         asks.RangeLookUps: OF_HOUR,
         asks.SettingsOf: {},
-        asks.WindowBefore: None,
+        asks.WindowsBeside: (None, None),
         **named(**more),
     }
 

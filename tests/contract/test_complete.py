@@ -266,6 +266,31 @@ def test_a_window_of_another_pipeline_is_not_compared(cluster: AnyCluster, pipel
     assert late(pipeline.resolve("second", **window(start + HOUR, start + 2 * HOUR)).plan) == [0, 0, 0]
 
 
+@pytest.mark.parametrize("by", ["retention", "compaction"])
+def test_a_window_reads_nothing_that_the_next_one_has_read_though_its_first_record_is_gone(
+    memory: AnyCluster, store: LocalStore, group: str, by: str
+) -> None:
+    """A backfill that runs backwards; and a window that is planned anew. The record was in the output twice."""
+    start, tp = NOW_MS - 48 * HOUR, TopicPartition("orders", 0)
+    memory.create_topic("orders", 1)
+    memory.produce("orders", timestamps_ms=[start, start + HOUR, start + 1, start + HOUR + 1, start + 2 * HOUR])
+    pipeline = Pipeline(memory.reader, store, "orders", group, {})
+    first, second = window(start, start + HOUR), window(start + HOUR, start + 2 * HOUR)
+    if by == "compaction":
+        pipeline.run("first", **first)
+    assert pipeline.run("second", **second).ranges == [(1, 4)]
+    if by == "compaction":
+        memory.hands.compact(tp, [NOW_MS], {1: 5})
+        again = pipeline.run("first", re_plan=True, **first)
+    else:
+        memory.delete_records("orders", 2)
+        again = pipeline.run("first", **first)
+    assert again.ranges == [(0, 1) if by == "compaction" else (2, 2)]
+    assert again.plan.partitions[0].end_reason.endswith(" → where the next window begins")
+    assert pipeline.lake.offsets() == {0: [0, 1, 2, 3] if by == "compaction" else [1, 2, 3]}
+    assert pipeline.resolve("first", **first).assignment.warnings == (), "nor does it miss what the next one has"
+
+
 # ── what was gone before it was planned ───────────────────────────────────────────────────────────────────────────────
 
 
