@@ -1,93 +1,90 @@
-"""How long the audit of a long log takes, with 50 ms for each request to the work store.
+"""How long the audit of a long log takes with its log on S3: 10,000 batches, 50 ms a request.
 
-``python -m benchmarks.audit [--batches 10000] [--partitions 10 100]``. The store is one in memory that lets each
-request wait, many at once. So what the client of a real store computes for each request is not in it.
+``python -m benchmarks.audit [--batches 10000] [--partitions 10 100]``. The log lies in files, which an S3 server over
+files hands out (``testbed/s3_files.py``), behind a network of 25 ms each way. The store is opened as at a terminal, so
+the work of s3fs and botocore is in the time. The server computes on the same cores.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
-from collections import Counter
+from pathlib import Path
+
+import psutil
 
 from airflow_kafka_offsets.log.entries import Planned
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.whole_log import audit_log
-from airflow_kafka_offsets.plan.position import Position, position_after
-from airflow_kafka_offsets.stores.store import Store
+from airflow_kafka_offsets.plan.position import Position
+from airflow_kafka_offsets.stores.open import open_store
+from benchmarks.measured import title
+from benchmarks.slow_s3 import DELAY_MS, STORE, slow_s3
 from tests.builders import PIPELINE, planned
 from tests.model.store import MemoryStore
 from tests.stores.builders import commit, plan_of, read
 
-DELAY_S = 0.05
+PROMISED_S = 10.0
 PER_BATCH = 10  # offsets of each partition; some have more
 
 
-class SlowStore:
-    """A store behind a slow network, and how often each verb was asked."""
-
-    is_remote = True
-
-    def __init__(self, store: Store) -> None:
-        self.uri, self.driver_uri = store.uri, store.driver_uri
-        self._store = store
-        self.asked: Counter[str] = Counter()
-
-    def create(self, name: str, data: bytes) -> bool:
-        raise NotImplementedError("an audit writes nothing")
-
-    def delete(self, name: str) -> None:
-        raise NotImplementedError("an audit removes nothing")
-
-    def get(self, name: str) -> bytes | None:
-        self._wait("get")
-        return self._store.get(name)
-
-    def list(self, folder: str) -> list[str]:
-        self._wait("list")
-        return self._store.list(folder)
-
-    def _wait(self, verb: str) -> None:
-        self.asked[verb] += 1
-        time.sleep(DELAY_S)
-
-
-def log_of(batches: int, partitions: int) -> MemoryStore:
+def lay_log(root: Path, batches: int, partitions: int) -> None:
     """A log without a fault: each batch reads the same from each partition, by one split that has reported."""
-    store = MemoryStore()
-    log = PipelineLog(store, PIPELINE)
     position: Position | None = None
     for number in range(1, batches + 1):
+        store = MemoryStore()
         ends = [(n * 1_000_003, PER_BATCH + n % 7) for n in range(partitions)]
         rows = [planned(n, at + (number - 1) * size, at + number * size) for n, (at, size) in enumerate(ends)]
         plan = plan_of(number, rows, resolved_at_ms=1_600_000_000_000 + number * 3_600_000)
-        begun = log.begin(number, Planned(plan, position))
+        begun = PipelineLog(store, PIPELINE).begin(number, Planned(plan, position))
         assert begun is not None
         read(begun)
-        done = commit(begun, plan.resolved_at_ms)
-        position = position_after(done.log.plan, position)
-    return store
+        position = commit(begun, plan.resolved_at_ms).log.position
+        (root / begun.folder).mkdir(parents=True)
+        for name, data in store.objects.items():
+            (root / name).write_bytes(data)
 
 
-def measure(batches: int, partitions: int) -> str:
-    store = SlowStore(log_of(batches, partitions))
-    began, cpu = time.perf_counter(), time.process_time()
-    audited, damaged = audit_log(PipelineLog(store, PIPELINE))
-    seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu
-    assert (len(audited), damaged) == (batches, [])
-    assert all(one.is_contiguous for one in audited)
-    return f"| {batches:,} | {partitions} | {store.asked.total():,} | {seconds:.1f} s | {cpu_s:.1f} s |"
+def measure(batches: int, partitions: int) -> float:
+    """:returns: seconds."""
+    with slow_s3(lambda root: lay_log(root, batches, partitions)) as server:
+        store = open_store(STORE)
+        began, cpu, others = time.perf_counter(), time.process_time(), _others_s()
+        audited, damaged = audit_log(PipelineLog(store, PIPELINE))
+        seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu
+        assert (len(audited), damaged) == (batches, [])
+        assert all(one.is_contiguous for one in audited)
+        requests, others_s = server.asked, _others_s() - others
+    print(
+        f"| {batches:,} | {partitions} | {requests:,} | {seconds:.1f} s | {cpu_s:.1f} s | {others_s:.1f} s |",
+        flush=True,
+    )
+    return seconds
 
 
-def main() -> None:
+def _others_s() -> float:
+    """What the server and the network have used of the processor: the processes that this one has started."""
+    times = [child.cpu_times() for child in psutil.Process().children(recursive=True)]
+    return sum(found.user + found.system for found in times)
+
+
+def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--batches", type=int, default=10_000)
     parser.add_argument("--partitions", type=int, nargs="+", default=[10, 100])
     given = parser.parse_args()
-    print("| batches | partitions of each | requests | time | of it on the processor |\n|---|---|---|---|---|")
-    for partitions in given.partitions:
-        print(measure(given.batches, partitions), flush=True)
+    print(title("An audit with its log on S3", "s3fs", "aiobotocore", by="bench-audit"))
+    print(f"Each request to the S3 server takes {DELAY_MS} ms more. The server computes on the same cores.\n")
+    print(
+        "| batches | partitions of each | requests | time | of it on the processor | the server's and the network's |"
+    )
+    print("|---|---|---|---|---|---|", flush=True)
+    longest = max(measure(given.batches, partitions) for partitions in given.partitions)
+    if longest > PROMISED_S:
+        print(f"The audit takes {longest:.1f} s, and {PROMISED_S} s are promised.", file=sys.stderr)
+    return int(longest > PROMISED_S)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -14,18 +14,14 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import logging
 import os
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from airflow_kafka_offsets.batch.standing import NextRun
 from airflow_kafka_offsets.hooks.work_store import store_of_airflow
@@ -39,16 +35,14 @@ from airflow_kafka_offsets.page.views import BatchesAsked, PartitionsAsked
 from airflow_kafka_offsets.plan.position import position_after
 from airflow_kafka_offsets.stores.objects import decode
 from benchmarks.audit import PER_BATCH
-from benchmarks.measured import say, title
-from testbed.ports import free_ports
-from testbed.s3_files import S3Files
-from testbed.s3_server import environment_of
+from benchmarks.measured import title
+from benchmarks.slow_s3 import DELAY_MS, STORE, slow_s3
 from tests.builders import PIPELINE, planned, tp
 from tests.cluster.memory import InMemoryCluster
 from tests.model.store import MemoryStore
 from tests.stores.builders import commit, key_of, plan_of, read
 
-TOPIC, BUCKET, DELAY_MS = "orders", "lake", 50
+TOPIC = "orders"
 PROMISED_S = 1.0
 _ROUNDS = 9
 
@@ -91,28 +85,6 @@ def cluster_of(partitions: int) -> InMemoryCluster:
     return cluster
 
 
-@contextmanager
-def slow_s3(batches: int, partitions: int) -> Iterator[S3Files]:
-    """The server with the log, and this process's way to it, which takes 50 ms there and back."""
-    logging.disable(logging.INFO)  # Airflow's goes to the same place as the table
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="page-"))) / "buckets"
-        server = S3Files(folder, say=say)
-        server.create_bucket(BUCKET)
-        lay_log(folder / BUCKET / "offsets", batches, partitions)
-        say("the log is there")
-        stack.enter_context(server)
-        (port,) = free_ports(1)
-        upstream = urlsplit(server.endpoint).netloc
-        command = [sys.executable, "-m", "testbed.delay_proxy", str(port), upstream, str(DELAY_MS / 2)]
-        proxy = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-        stack.callback(proxy.kill)
-        assert proxy.stdout is not None
-        assert proxy.stdout.readline() == "ready\n"
-        os.environ.update(environment_of(f"http://127.0.0.1:{port}"))
-        yield server
-
-
 @dataclass
 class LaterClock:
     later_s: float = 0.0
@@ -131,7 +103,7 @@ def measure(batches: int, partitions: int, rounds: int) -> float:
 
     def opened() -> PagePipeline:
         """As a request opens it: whose pipeline it is, its log says."""
-        log = PipelineLog(store_of_airflow(f"s3://{BUCKET}/offsets"), PIPELINE)
+        log = PipelineLog(store_of_airflow(STORE), PIPELINE)
         found = look_at_newest(log)
         return PagePipeline("billing", "resolve", log, open_cluster, lambda: NextRun(None, ""), found=found)
 
@@ -147,7 +119,7 @@ def measure(batches: int, partitions: int, rounds: int) -> float:
         "partitions, most left first": lambda looks: partitions_view(opened(), str(batches), PartitionsAsked(), looks),
     }
     fastest = list[float]()
-    with slow_s3(batches, partitions) as server:
+    with slow_s3(lambda root: lay_log(root, batches, partitions)) as server:
         for name, way in ways.items():
             looks = KafkaLooks(clock=(clock := LaterClock()))
 

@@ -9,7 +9,7 @@ policy it does not name: it follows from the plan, because without that policy t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, get_args
@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, is_another_log, topics_made_anew
 from airflow_kafka_offsets.log.entries import BatchLog, Committed, Entry, Planned, Taken, log_of
 from airflow_kafka_offsets.log.verify_reads import Attempt, unverified
-from airflow_kafka_offsets.plan.plan import PlannedPartition
+from airflow_kafka_offsets.plan.plan import BatchName, PlannedPartition
 from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.plan.position import Position, position_after
 from airflow_kafka_offsets.plan.window_claims import name_of
@@ -126,17 +126,18 @@ class AuditedBatch:
 
 @dataclass(frozen=True, slots=True)
 class OrdinaryBatch:
-    """A committed batch in which nothing is found; whether it goes on from the one before is still to be seen.
+    """A committed batch in which nothing is found, and nothing between it and the one before.
 
-    :ivar began: the position that it goes on from, as the log has it; ``ended``: the one after it.
-    :ivar whole: reads all that the log has of it.
+    :ivar ended: the position after it, as the log has it.
     """
 
     audited: AuditedBatch
-    number: int
-    began: Mapping[str, Any]
+    batch: BatchName
     ended: Mapping[str, Any]
-    whole: Callable[[], Any]  # a BatchRecord
+
+    @property
+    def position(self) -> Position:
+        return Position.from_dict(self.ended)
 
 
 def audit_batches(records: Iterable[BatchRecord | OrdinaryBatch]) -> Iterator[AuditedBatch]:
@@ -145,33 +146,19 @@ def audit_batches(records: Iterable[BatchRecord | OrdinaryBatch]) -> Iterator[Au
     passed: set[str] = set()
     held: BatchRecord | OrdinaryBatch | None = None
     for record in chain(records, [None]):
-        if isinstance(held, OrdinaryBatch) and not passed and _goes_on(last, held):
+        if isinstance(held, OrdinaryBatch):
             last = held
             yield held.audited
         elif held is not None:
-            held = held.whole() if isinstance(held, OrdinaryBatch) else held
             log = held.log
             if record is not None and not log.committed:
                 passed.add(log.plan.batch.key)
                 yield _passed_by(log)
             else:
-                before = last.whole().log if isinstance(last, OrdinaryBatch) else last
-                yield _audited(held, log, [*_since(before, log, passed), *_starts(held)])
+                yield _audited(held, log, [*_since(last, log, passed), *_starts(held)])
                 passed.clear()
             last = log if log.committed else last
         held = record
-
-
-def _goes_on(last: BatchLog | OrdinaryBatch | None, now: OrdinaryBatch) -> bool:
-    """Whether nothing lies between the two."""
-    match last:
-        case None:
-            return True
-        case OrdinaryBatch(number=number, ended=ended):
-            return (number + 1, ended) == (now.number, now.began)
-        case _:
-            position, number = last.position, last.plan.batch.number or 0
-            return position is not None and (number + 1, position.to_dict()) == (now.number, now.began)
 
 
 def audit_windows(records: Iterable[BatchRecord]) -> Iterator[AuditedBatch]:
@@ -240,12 +227,13 @@ def _passed_by(log: BatchLog) -> AuditedBatch:
 # ── against the batch before ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _since(last: BatchLog | None, log: BatchLog, passed: set[str]) -> Iterator[Finding]:
+def _since(last: BatchLog | OrdinaryBatch | None, log: BatchLog, passed: set[str]) -> Iterator[Finding]:
     """Where the batch goes on, against where the last one that is committed has ended."""
     plan, at = log.plan, log.planned.position
-    if last is None or last.position is None:
+    ended = last.position if last else None
+    if last is None or ended is None:
         return
-    number, before = plan.batch.number or 0, last.plan.batch
+    number, before = plan.batch.number or 0, last.batch
     absent = number - (before.number or 0) - 1 - len(passed)
     if absent > 0:
         what = f"{absent} of the numbers between {before} and {plan.batch}"
@@ -253,7 +241,7 @@ def _since(last: BatchLog | None, log: BatchLog, passed: set[str]) -> Iterator[F
     # Without the policy, nothing goes on after a batch that the log knows, and does not know as committed.
     decision = "policy group_moved=adopt-group" if plan.batch.after in passed else None
     words = "" if plan.batch.after == before.key else f", after {plan.batch.after}"
-    yield from _differences(last.position, at, plan.by, plan.resolved_at_ms, decision, f"{before} ended{words}")
+    yield from _differences(ended, at, plan.by, plan.resolved_at_ms, decision, f"{before} ended{words}")
 
 
 def _differences(

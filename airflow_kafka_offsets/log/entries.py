@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from airflow_kafka_offsets.json_columns import flag, require_version, text, text_or_none, whole, whole_or_none
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
-from airflow_kafka_offsets.plan.plan import Plan, number_of
+from airflow_kafka_offsets.plan.plan import BatchName, Plan, number_of
 from airflow_kafka_offsets.plan.plan_json import actor_from_dict, actor_to_dict, plan_from_dict, plan_to_dict
 from airflow_kafka_offsets.plan.position import Position
 
@@ -133,6 +133,7 @@ class Committed:
     :ivar position: the whole position after it; ``None`` for a window.
     :ivar set_aside: how many bad records the reports name; :ivar left_out: how many are no rows by the user's wish.
     :ivar definitions: with which rows were written, by the reports; empty where records were written as they are.
+    :ivar reads: the digest of what the reports say was read; ``None`` where nobody has looked at them.
     :ivar summary: of the batch; ``None`` where an earlier version wrote the commit.
     """
 
@@ -143,6 +144,7 @@ class Committed:
     set_aside: int = 0
     left_out: int = 0
     definitions: tuple[str, ...] = ()
+    reads: str | None = None
     summary: Summary | None = None
 
 
@@ -171,6 +173,10 @@ class BatchLog:
     @property
     def plan(self) -> Plan:
         return self.planned.plan
+
+    @property
+    def batch(self) -> BatchName:
+        return self.plan.batch
 
     @property
     def next_number(self) -> int:
@@ -327,7 +333,7 @@ def entry_to_dict(entry: StoredEntry) -> dict[str, Any]:
             numbers = {str(split): attempts[split] for split in sorted(attempts)}
             kind = {"entry": "taken", "at_ms": at_ms, "by": actor_to_dict(by), "attempts": numbers}
             kind |= {"unread": unread} if unread else {}
-        case Committed(by, at_ms, plan_id, position, set_aside, left_out, definitions, summary):
+        case Committed(by, at_ms, plan_id, position, set_aside, left_out, definitions, reads, summary):
             kind = {
                 "entry": "commit",
                 "at_ms": at_ms,
@@ -337,6 +343,7 @@ def entry_to_dict(entry: StoredEntry) -> dict[str, Any]:
                 "left_out": left_out,
             }
             kind |= {"definitions": list(definitions)} if definitions else {}
+            kind |= {"reads": reads} if reads else {}
             kind |= {"summary": _summary_to_dict(summary)} if summary else {}
             kind |= {"position": position.to_dict() if position else None}
         case Cleaned():
@@ -384,8 +391,8 @@ def _commit(data: Mapping[str, Any]) -> Committed:
     """Without its position."""
     by, at_ms, plan_id = actor_from_dict(data["by"]), whole(data["at_ms"]), text(data["plan_id"])
     set_aside, left_out = (whole(data.get(name, 0)) for name in ("set_aside", "left_out"))
-    summary = _summary(data["summary"]) if "summary" in data else None
-    return Committed(by, at_ms, plan_id, None, set_aside, left_out, _definitions(data), summary)
+    reads, summary = text_or_none(data.get("reads")), _summary(data["summary"]) if "summary" in data else None
+    return Committed(by, at_ms, plan_id, None, set_aside, left_out, _definitions(data), reads, summary)
 
 
 def log_of(entries: Sequence[StoredEntry], first_number: int) -> BatchLog:

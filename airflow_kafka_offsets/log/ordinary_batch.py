@@ -1,117 +1,103 @@
-"""The batches in which an audit finds nothing, told by their columns.
+"""The batches in which an audit finds nothing, told by their commits alone.
 
-Nearly all are so. They are read in a seventh of the time, because no partition becomes a value of its own.
+Nearly all are so. A batch goes on from the commit before it, and its own commit says where it ended: what lies between
+the two positions is what it had to read. The commit has the digest of what the reports said, and that has to be the
+digest of just these offsets, each once. So the commit is held against the reads, and not against itself: who commits
+what was not read, or writes down another position, has a digest that does not fit.
 
 What must stay true: of a batch that is ordinary here, a whole reading (``log/audit.py``) finds nothing in its plan, its
-reports and its commit. Whatever is not exactly as most batches are is read whole; so is what cannot be read.
+reports and its commit, unless one of these was changed after the commit. Whatever is not exactly as most batches are is
+read whole; so is what cannot be read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from operator import ge, le, sub
+from collections.abc import Mapping, Sequence
+from itertools import compress
+from operator import ge, sub
 from typing import Any
 
 from airflow_kafka_offsets.errors import StoreDamaged
-from airflow_kafka_offsets.log.audit import AuditedBatch, BatchRecord, OrdinaryBatch
-from airflow_kafka_offsets.log.entries import VERSION as ENTRY
-from airflow_kafka_offsets.log.read_reports import sole_reports
-from airflow_kafka_offsets.log.verify_reads import VERSION as REPORT
+from airflow_kafka_offsets.log.audit import AuditedBatch, OrdinaryBatch
+from airflow_kafka_offsets.log.entries import VERSION
+from airflow_kafka_offsets.log.read_reports import sole_attempts
+from airflow_kafka_offsets.log.verify_reads import digest_of_reads
 from airflow_kafka_offsets.plan.plan import BatchName
-from airflow_kafka_offsets.plan.plan_json import VERSION as PLAN
 from airflow_kafka_offsets.plan.plan_json import actor_from_dict
 from airflow_kafka_offsets.stores.objects import read_object
 from airflow_kafka_offsets.stores.store import Store
 
 Json = Mapping[str, Any]
-Pieces = dict[int, dict[str, list[Sequence[int]]]]  # split → topic → partition, start and end of each
-_UNUSUAL = ("window", "restarted", "verified", "overwrites", "reason", "withdrawn")
+_UNUSUAL = ("lost", "skipped", "reason", "withdrawn")
 
 
-def ordinary_batch(
-    store: Store, folder: str, names: Sequence[str], whole: Callable[[], BatchRecord | None]
-) -> OrdinaryBatch | None:
-    """The batch in a folder; ``None``: it has to be read whole.
+def ordinary_batches(store: Store, folders: Mapping[str, Sequence[str]]) -> dict[str, OrdinaryBatch]:
+    """Those of the batches, by their folders, that are ordinary; the first one goes on from what is not known.
 
-    :param names: what the folder holds.
+    :param folders: in the order of the batches, with what each folder holds.
     """
-    reports = sole_reports(names)
-    if reports is None:
+    found: dict[str, OrdinaryBatch] = {}
+    before: Json | None = None
+    for folder, names in folders.items():
+        attempts = sole_attempts(names)
+        try:
+            commit = None if attempts is None else read_object(store, commit_in(folder), dict)
+            if commit and before and attempts is not None and (batch := _ordinary(before, commit, attempts)):
+                found[folder] = batch
+        except (StoreDamaged, LookupError, TypeError, ValueError, AttributeError):
+            commit = None
+        before = commit
+    return found
+
+
+def commit_in(folder: str) -> str:
+    """The object that is the commit of a batch that was planned once, and that no other run has taken."""
+    return f"{folder}/2.json"
+
+
+def _ordinary(before: Json, commit: Json, attempts: Mapping[int, int]) -> OrdinaryBatch | None:
+    """The batch of a commit; ``None``: it has to be read whole.
+
+    :param before: the commit of the batch before; :param attempts: of each split the only one.
+    """
+    summary, began, ended = commit["summary"], before["position"], commit["position"]
+    number, plan_id, output = summary["number"], commit["plan_id"], summary["output"]
+    splits = [(split, attempts[split], plan_id, output) for split in sorted(attempts)]
+    topics, records = _between(began["topics"], ended["topics"])
+    is_ordinary = (
+        (before["version"], commit["version"]) == (VERSION, VERSION)
+        and (before["entry"], commit["entry"], summary["plan"]) == ("commit", "commit", 1)
+        and before["summary"]["number"] + 1 == number
+        and {**began, "topics": None} == {**ended, "topics": None}
+        and not any(summary[name] for name in _UNUSUAL)
+        and not commit["set_aside"]
+        and not commit["left_out"]
+        and summary["records"] == records
+        and commit["reads"] == digest_of_reads(splits, topics)
+    )
+    if not is_ordinary:
         return None
-    try:
-        planned, commit = (_json(store, f"{folder}/{number}.json") for number in (1, 2))
-        plan, began, ended = planned["plan"], planned["position"], commit["position"]
-        pieces = _pieces(plan["topics"])
-        is_ordinary = (
-            (planned["version"], commit["version"], plan["version"]) == (ENTRY, ENTRY, PLAN)
-            and (planned["entry"], commit["entry"], commit["plan_id"]) == ("plan", "commit", plan["plan_id"])
-            and not any(plan[name] for name in _UNUSUAL)
-            and not commit["set_aside"]
-            and not commit["left_out"]
-            and plan["cluster_id"] == began["cluster_id"] == ended["cluster_id"]
-            and began["topics"].keys() == ended["topics"].keys() >= plan["topics"].keys()
-            and all(
-                _joins(plan["topics"].get(name), began["topics"][name], after)
-                for name, after in ended["topics"].items()
-            )
-            and pieces.keys() == reports.keys()
-            and all(_is_read(n, plan, pieces[n], _json(store, f"{folder}/{name}")) for n, name in reports.items())
-        )
-        if not is_ordinary:
-            return None
-        name = BatchName(plan["batch"]["key"], plan["batch"]["number"])
-        size = sum(end - start for topics in pieces.values() for rows in topics.values() for _, start, end in rows)
-        audited = AuditedBatch(name.key, str(name), "committed", actor_from_dict(commit["by"]), commit["at_ms"], size)
-        return OrdinaryBatch(audited, plan["batch"]["number"], began, ended, whole)
-    except (StoreDamaged, LookupError, TypeError, ValueError, AttributeError):
-        return None
+    name = BatchName(summary["key"], number)
+    by, at_ms = actor_from_dict(commit["by"]), commit["at_ms"]
+    return OrdinaryBatch(AuditedBatch(name.key, str(name), "committed", by, at_ms, records), name, ended)
 
 
-def _json(store: Store, name: str) -> Json:
-    return read_object(store, name, dict) or {}
+def _between(began: Json, ended: Json) -> tuple[dict[str, list[list[int]]], int]:
+    """What a report says of each topic where each offset between the positions was read once; and how many they are.
 
-
-def _pieces(topics: Json) -> Pieces:
-    """What each split reads; a partition that more than one reads is none that a split can be found by."""
-    pieces: Pieces = {}
-    for topic, of_it in topics.items():
-        rows = zip(of_it["split"], of_it["partition"], of_it["start_offset"], of_it["end_offset"], strict=True)
-        for split, *row in rows:
-            if split is not None:
-                pieces.setdefault(split, {}).setdefault(topic, []).append(row)
-    return pieces
-
-
-def _joins(plan: Json | None, began: Json, ended: Json) -> bool:
-    """Whether a topic's partitions start at the position before, and end at the one after."""
-    if plan is None:
-        return bool(began == ended)
-    return (
-        plan["topic_id"] == began["topic_id"] == ended["topic_id"]
-        and plan["partition"] == began["partition"] == ended["partition"]
-        and plan["start_offset"] == plan["position"] == began["offset"]
-        and plan["end_offset"] == ended["offset"]
-        and not any(map(any, (plan["lost"], plan["skipped"], plan["gap"])))
-    )
-
-
-def _is_read(split: int, plan: Json, pieces: Mapping[str, list[Sequence[int]]], report: Json) -> bool:
-    """Whether the report proves what the split has to read."""
-    return (
-        (report["version"], report["plan_id"], report["split"]) == (REPORT, plan["plan_id"], split)
-        and report["wrote"] is True
-        and plan["output"] in (None, report["output"])
-        and report["topics"].keys() == pieces.keys()
-        and all(_is_whole(report["proof"], pieces[topic], columns) for topic, columns in report["topics"].items())
-    )
-
-
-def _is_whole(proof: str, pieces: list[Sequence[int]], read: Json) -> bool:
-    numbers, starts, ends = map(list, zip(*pieces, strict=True))
-    return (
-        read["partition"] == numbers
-        and read["row_count"] == read["offset_count"]
-        and all(map(ge, read["first_offset"], starts))
-        and all(map(le, (last + 1 for last in read["last_offset"]), ends))
-        and (proof in ("scan", "merged", "compared") or read["row_count"] == list(map(sub, ends, starts)))
-    )
+    :raises ValueError: the positions are not of the same partitions, or one lies back.
+    """
+    topics, records = {}, 0
+    for topic, now in ended.items():
+        old = began[topic]
+        starts, ends = old["offset"], now["offset"]
+        if (old["topic_id"], old["partition"]) != (now["topic_id"], now["partition"]) or not all(map(ge, ends, starts)):
+            raise ValueError(f"{topic} goes on elsewhere")
+        sizes = list(map(sub, ends, starts))
+        if any(sizes):
+            columns = (now["partition"], sizes, sizes, starts, [end - 1 for end in ends])
+            topics[topic] = [list(compress(column, sizes)) for column in columns]
+            records += sum(sizes)
+    if began.keys() != ended.keys():
+        raise ValueError("a topic is no longer there")
+    return topics, records

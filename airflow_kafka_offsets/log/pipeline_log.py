@@ -139,12 +139,12 @@ class PipelineLog:
 
     def all_folders(self) -> list[str]:
         """The same, all at once: the hundreds are listed together."""
-        listings = (partial(self._in_hundred, above, reverse=False) for above in self._hundreds(reverse=False))
+        listings = (partial(self._in_hundred, above, reverse=False) for above in self.hundreds())
         return list(chain.from_iterable(together(self.store, *listings)))
 
     def first_and_last(self) -> tuple[int, int] | None:
         """The lowest and the highest number of a batch; ``None`` where there is none. Some in between may be absent."""
-        hundreds = self._hundreds(reverse=False)
+        hundreds = self.hundreds()
         ends = hundreds[:1] + hundreds[-1:]
         found = list(together(self.store, *(partial(self._in_hundred, above, reverse=False) for above in ends)))
         if not found or not found[0] or not found[-1]:
@@ -179,6 +179,10 @@ class PipelineLog:
         questions = (partial(self.store.list, above), partial(self.store.list, f"{above}/{hundreds}"))
         found = zip(together(self.store, *questions), (_HUNDREDS, _BATCH), (hundreds, own), strict=True)
         return all(name <= f"{mine}/" for names, kind, mine in found for name in names if kind.fullmatch(name))
+
+    def is_batch(self, folder: str) -> bool:
+        """Whether a folder of the store is one of the pipeline's batches or windows."""
+        return folder.startswith(f"{self.root}/") and _FOLDER.fullmatch(folder[len(self.root) + 1 :]) is not None
 
     # ── windows ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -284,10 +288,11 @@ class PipelineLog:
         return f"{self.root}/batches/{number // 100:08}/{number:010}"
 
     def _folders(self, *, reverse: bool) -> Iterator[str]:
-        for above in self._hundreds(reverse=reverse):
+        for above in self.hundreds(reverse=reverse):
             yield from self._in_hundred(above, reverse=reverse)
 
-    def _hundreds(self, *, reverse: bool) -> list[str]:
+    def hundreds(self, *, reverse: bool = False) -> list[str]:
+        """The folders in which the batches lie, a hundred in each."""
         base = f"{self.root}/batches"
         found = sorted(self.store.list(base), reverse=reverse)
         return [f"{base}/{name[:-1]}" for name in found if _HUNDREDS.fullmatch(name)]

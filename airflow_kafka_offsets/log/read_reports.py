@@ -103,16 +103,16 @@ def report_of(store: Store, folder: str, split: int, number: int, random: str) -
     return read_object(store, f"{folder}/{_attempt(split, number, random)}.report.json", ReadReport.from_dict)
 
 
-def sole_reports(names: Iterable[str]) -> dict[int, str] | None:
-    """Of each split its report, where one attempt at each has begun and reported, and the log is two entries.
+def sole_attempts(names: Iterable[str]) -> dict[int, int] | None:
+    """Of each split its attempt, where one attempt at each has begun and reported, and the log is two entries.
 
     ``None``: the folder holds anything else.
     """
-    attempts = {int(match[1]): match[0].partition(".")[0] for match in map(_NAME.fullmatch, names) if match}
-    reads = {f"{attempt}.{kind}.json" for attempt in attempts.values() for kind in ("begun", "report")}
-    if {*names} != {"1.json", "2.json", *reads}:
-        return None
-    return {split: f"{attempt}.report.json" for split, attempt in attempts.items()}
+    found = {int(match[1]): match for match in map(_NAME.fullmatch, names) if match}
+    reads = {f"{match[0].partition('.')[0]}.{kind}.json" for match in found.values() for kind in ("begun", "report")}
+    return (
+        {split: int(match[2]) for split, match in found.items()} if {*names} == {"1.json", "2.json", *reads} else None
+    )
 
 
 def highest_attempts(batch: StoredBatch, splits: Collection[int]) -> dict[int, int]:

@@ -18,8 +18,12 @@ Nor has a split that was ``merged``: the rows of an attempt before are those of 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Literal, get_args
 
 from airflow_kafka_offsets.errors import ReadNotVerified, named
@@ -68,6 +72,7 @@ class PartitionRead:
 
 
 _COLUMNS = tuple(column.name for column in fields(PartitionRead))
+COUNTED = _COLUMNS[:4]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,7 @@ class ReadReport:
         try:
             partitions = {
                 tp: PartitionRead(*(whole(row[name]) for name in _COLUMNS))
-                for tp, row in from_columns(data["topics"], _COLUMNS[:4], dict.fromkeys(_COLUMNS[4:], 0))
+                for tp, row in from_columns(data["topics"], COUNTED, dict.fromkeys(_COLUMNS[4:], 0))
             }
             return cls(
                 text(data["plan_id"]),
@@ -218,6 +223,36 @@ def fates_of(attempts: Mapping[int, Sequence[Attempt]]) -> Fates:
     columns = {output: found for report in reports.values() for output, found in report.columns.items()}
     set_aside, left_out = (sum(getattr(read, name) for _, read in reads) for name in ("set_aside", "left_out"))
     return Fates(set_aside, left_out, definitions, topics, columns, tried)
+
+
+def reads_of(plan: Plan, attempts: Mapping[int, Sequence[Attempt]]) -> str:
+    """The digest of what a batch's reports say; a commit has it.
+
+    :param attempts: of each split the deciding ones, as they are verified.
+    """
+    reports = [report for _, found in sorted(attempts.items()) for report in (one.report for one in found) if report]
+    named = plan.asked.output is not None
+    splits = [(one.split, one.attempt, one.plan_id, one.output if named else None) for one in reports]
+    rows = [
+        [*tp, *(getattr(read, name) for name in COUNTED)]
+        for one in reports
+        for tp, read in one.partitions.items()
+        if read.row_count
+    ]
+    topics = {
+        topic: list(map(list, zip(*(row[1:] for row in found), strict=True)))
+        for topic, found in groupby(sorted(rows), itemgetter(0))
+    }
+    return digest_of_reads(splits, topics)
+
+
+def digest_of_reads(splits: Sequence[Sequence[object]], topics: Mapping[str, Sequence[Sequence[int]]]) -> str:
+    """
+    :param splits: of each split its number, the attempt, its plan and its output; ascending.
+    :param topics: of each topic the columns of its partitions that had records: their numbers, ascending, and
+        ``COUNTED``.
+    """
+    return hashlib.sha256(json.dumps([splits, topics], sort_keys=True).encode()).hexdigest()[:32]
 
 
 def require_verified(

@@ -1,29 +1,29 @@
 """Reads all that the log has of a pipeline, many batches at once: for an audit, which needs each entry and each report.
 
-There is no index that could be wrong. A batch takes a listing and a request for each of its objects, one after the
-other. So what counts is how many batches are read at the same time.
+There is no index that could be wrong. A hundred batches take one listing where the store lists below folders. An
+ordinary one takes one request, for its commit; another one takes a request for each of its objects.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import chain
-from typing import TypeVar
+from itertools import chain, groupby
 
 from airflow_kafka_offsets.errors import StoreDamaged
 from airflow_kafka_offsets.log.audit import AuditedBatch, BatchRecord, OrdinaryBatch, audit_batches, audit_windows
-from airflow_kafka_offsets.log.ordinary_batch import ordinary_batch
+from airflow_kafka_offsets.log.ordinary_batch import commit_in, ordinary_batches
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, entries_since_clean, read_what_is_left
-from airflow_kafka_offsets.log.read_reports import attempts_of, set_aside_before
+from airflow_kafka_offsets.log.read_reports import attempts_of, set_aside_before, sole_attempts
 from airflow_kafka_offsets.progress_log import Progress
 from airflow_kafka_offsets.stores.open import open_store
-from airflow_kafka_offsets.stores.store import Store, ahead
+from airflow_kafka_offsets.stores.store import MANY, MOST_AT_ONCE, Store, ahead, get_all, list_below
 
-T = TypeVar("T")
-AT_ONCE = 256
+Found = BatchRecord | OrdinaryBatch | StoreDamaged | None
+Read = Callable[["_Fetched", str], BatchRecord | None]
 
 
 def audit_pipeline(
@@ -51,8 +51,8 @@ def audit_log(
 ) -> tuple[list[AuditedBatch], list[StoreDamaged]]:
     """The audit, and what could not be read. A batch that is damaged is as one that is not in the log."""
     damaged: list[StoreDamaged] = []
-    batches = list(audit_batches(_undamaged(_batches(pipeline, from_ms, to_ms, _read), damaged)))
-    batches += audit_windows(_undamaged(_windows(pipeline, _read_whole), damaged))
+    batches = list(audit_batches(_undamaged(_batches(pipeline, from_ms, to_ms, _read_whole), damaged)))
+    batches += audit_windows(_whole(_undamaged(_windows(pipeline, _read_whole), damaged)))
     return [batch for batch in batches if is_within(batch.at_ms, from_ms, to_ms)], damaged
 
 
@@ -67,19 +67,20 @@ def whole_records(pipeline: PipelineLog, from_ms: int | None, to_ms: int | None)
     """
     damaged: list[StoreDamaged] = []
     found = chain(_batches(pipeline, from_ms, to_ms, _read_with_places), _windows(pipeline, _read_with_places))
-    yield from _undamaged(found, damaged)
+    yield from _whole(_undamaged(found, damaged))
     if damaged:
         raise damaged[0]
 
 
-def _batches(
-    pipeline: PipelineLog, from_ms: int | None, to_ms: int | None, read: Callable[[_Fetched], T]
-) -> Iterator[T | StoreDamaged]:
-    return _records(pipeline, _between(pipeline, pipeline.all_folders(), from_ms, to_ms), read)
+def _batches(pipeline: PipelineLog, from_ms: int | None, to_ms: int | None, read: Read) -> Iterator[Found]:
+    if from_ms is None and to_ms is None:
+        return _records(pipeline, dict.fromkeys(pipeline.hundreds()), read)
+    hundreds = groupby(_between(pipeline, pipeline.all_folders(), from_ms, to_ms), lambda name: name.rpartition("/")[0])
+    return _records(pipeline, {above: frozenset(folders) for above, folders in hundreds}, read)
 
 
-def _windows(pipeline: PipelineLog, read: Callable[[_Fetched], T]) -> Iterator[T | StoreDamaged]:
-    return _records(pipeline, (f"{pipeline.root}/windows/{name}" for name in pipeline.windows()), read)
+def _windows(pipeline: PipelineLog, read: Read) -> Iterator[Found]:
+    return _records(pipeline, dict.fromkeys(map(pipeline.folder_of_window, pipeline.windows())), read, MOST_AT_ONCE)
 
 
 def _between(pipeline: PipelineLog, folders: list[str], from_ms: int | None, to_ms: int | None) -> list[str]:
@@ -101,7 +102,7 @@ def _between(pipeline: PipelineLog, folders: list[str], from_ms: int | None, to_
     return folders[first:end]
 
 
-def _undamaged(found: Iterable[T | StoreDamaged | None], damaged: list[StoreDamaged]) -> Iterator[T]:
+def _undamaged(found: Iterable[Found], damaged: list[StoreDamaged]) -> Iterator[BatchRecord | OrdinaryBatch]:
     for record in found:
         if isinstance(record, StoreDamaged):
             damaged.append(record)
@@ -109,26 +110,35 @@ def _undamaged(found: Iterable[T | StoreDamaged | None], damaged: list[StoreDama
             yield record
 
 
+def _whole(found: Iterable[BatchRecord | OrdinaryBatch]) -> Iterator[BatchRecord]:
+    return (record for record in found if isinstance(record, BatchRecord))
+
+
 class _Fetched:
-    """A folder's objects, fetched: a store of these alone.
+    """What lies below a folder: a store of the objects that were fetched.
 
     Threads fetch and wait; what the objects say is read in one of them, since threads of Python compute one at a time.
     """
 
     is_remote = False
 
-    def __init__(self, store: Store, folder: str, begun: bool) -> None:
-        """:param begun: whether what attempts wrote down before they wrote rows is needed, too."""
-        self.uri, self.driver_uri, self.folder = store.uri, store.driver_uri, folder
-        self.names = store.list(folder)
-        needed = (f"{folder}/{name}" for name in self.names if begun or not name.endswith(".begun.json"))
-        self._objects = {name: store.get(name) for name in needed}
+    def __init__(self, store: Store, above: str) -> None:
+        self.uri, self.driver_uri, self._store = store.uri, store.driver_uri, store
+        self.names: dict[str, list[str]] = defaultdict(list)
+        for found in list_below(store, above):
+            folder, _, name = found.rpartition("/")
+            self.names[folder].append(name)
+        self._objects: dict[str, bytes | None] = {}
+
+    def fetch(self, names: Iterable[str]) -> None:
+        wanted = [name for name in names if name not in self._objects]
+        self._objects.update(zip(wanted, get_all(self._store, wanted), strict=True))
 
     def get(self, name: str) -> bytes | None:
         return self._objects.get(name)
 
     def list(self, folder: str) -> list[str]:
-        return self.names
+        return self.names[folder]
 
     def create(self, name: str, data: bytes) -> bool:
         raise NotImplementedError("an audit writes nothing")
@@ -138,37 +148,57 @@ class _Fetched:
 
 
 def _records(
-    pipeline: PipelineLog, folders: Iterable[str], read: Callable[[_Fetched], T]
-) -> Iterator[T | StoreDamaged]:
-    """What is in each folder, as ``read`` understands it."""
+    pipeline: PipelineLog, above: Mapping[str, Collection[str] | None], read: Read, at_once: int = MOST_AT_ONCE // MANY
+) -> Iterator[Found]:
+    """What is in each batch's folder, as ``read`` understands it, or that it is an ordinary one.
+
+    :param above: the folders that the batches lie in, and which of them; ``None``: all.
+    """
     progress = Progress("read the log", unit="batches")
-    questions = (partial(_Fetched, pipeline.store, folder, read is _read_with_places) for folder in folders)
-    for fetched in ahead(questions, AT_ONCE) if pipeline.store.is_remote else (ask() for ask in questions):
-        progress.add()
-        try:
-            found: T | StoreDamaged = read(fetched)
-        except StoreDamaged as error:
-            found = error
-        yield found
+    questions = (partial(_fetch, pipeline, name, only, read is _read_with_places) for name, only in above.items())
+    for fetched, ordinary in ahead(questions, at_once) if pipeline.store.is_remote else (ask() for ask in questions):
+        for folder, known in ordinary.items():
+            progress.add()
+            try:
+                found: Found = known or read(fetched, folder)
+            except StoreDamaged as error:
+                found = error
+            yield found
 
 
-def _read(found: _Fetched) -> OrdinaryBatch | BatchRecord | None:
-    return ordinary_batch(found, found.folder, found.names, partial(_read_whole, found)) or _read_whole(found)
+def _fetch(
+    pipeline: PipelineLog, above: str, only: Collection[str] | None, begun: bool
+) -> tuple[_Fetched, dict[str, OrdinaryBatch | None]]:
+    """The batches below a folder, which of them are ordinary, and the objects of the others.
+
+    :param begun: whether all are read whole, with what attempts wrote down before they wrote rows.
+    """
+    found = _Fetched(pipeline.store, above)
+    names = {name: found.names[name] for name in sorted(found.names) if pipeline.is_batch(name)}
+    names = {name: names[name] for name in names if only is None or name in only}
+    ordinary: dict[str, OrdinaryBatch] = {}
+    if len(names) > 1 and not begun:
+        found.fetch(commit_in(name) for name, held in names.items() if sole_attempts(held) is not None)
+        ordinary = ordinary_batches(found, names)
+    others = ((folder, name) for folder in names.keys() - ordinary.keys() for name in names[folder])
+    found.fetch(f"{folder}/{name}" for folder, name in others if begun or not name.endswith(".begun.json"))
+    return found, {folder: ordinary.get(folder) for folder in names}
 
 
-def _read_whole(found: _Fetched) -> BatchRecord | None:
+def _read_whole(found: _Fetched, folder: str) -> BatchRecord | None:
     """``None``: the batch was cleaned away."""
-    entries = tuple(entry for _, entry in entries_since_clean(found, found.folder, found.names))
+    names = found.names[folder]
+    entries = tuple(entry for _, entry in entries_since_clean(found, folder, names))
     if not entries:
         return None
     splits = sorted(BatchRecord(entries, {}).log.plan.splits_with_rows())
-    return BatchRecord(entries, {split: attempts_of(found, found.folder, found.names, split) for split in splits})
+    return BatchRecord(entries, {split: attempts_of(found, folder, names, split) for split in splits})
 
 
-def _read_with_places(found: _Fetched) -> BatchRecord | None:
-    record = _read_whole(found)
+def _read_with_places(found: _Fetched, folder: str) -> BatchRecord | None:
+    record = _read_whole(found, folder)
     if record is None:
         return None
     last = {split: attempts[0].number for split, attempts in record.attempts.items() if attempts}
-    places = [set_aside_before(found, found.folder, split, number + 1) for split, number in last.items()]
+    places = [set_aside_before(found, folder, split, number + 1) for split, number in last.items()]
     return replace(record, set_aside=tuple(chain.from_iterable(places)))

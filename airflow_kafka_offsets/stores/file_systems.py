@@ -18,10 +18,10 @@ from types import MethodType
 from typing import Any
 
 from airflow_kafka_offsets.stores.location import HDFS
+from airflow_kafka_offsets.stores.store import MOST_AT_ONCE
 
 Entry = Mapping[str, Any]
 """``name``, with the bucket, and ``type``: ``file`` or ``directory``; as fsspec has them."""
-MOST_CONNECTIONS = 256  # aiobotocore's own limit is 10, whoever asks for how much at once
 MOST_PAGES = 10_000  # of a thousand names each; ``store.MOST_NAMES`` is less
 
 
@@ -33,7 +33,7 @@ def for_store(kind: str, file_system: Any) -> Any:
         return _azure(file_system)
     if kind in HDFS:
         return file_system
-    file_system.config_kwargs.setdefault("max_pool_connections", MOST_CONNECTIONS)
+    file_system.config_kwargs.setdefault("max_pool_connections", MOST_AT_ONCE)  # its own limit is 10
     return file_system
 
 

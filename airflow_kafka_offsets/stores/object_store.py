@@ -12,13 +12,21 @@ import logging
 import random
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from airflow_kafka_offsets.errors import StoreUnavailable
 from airflow_kafka_offsets.stores.file_systems import Entry, list_folder
 from airflow_kafka_offsets.stores.location import Location
-from airflow_kafka_offsets.stores.store import LARGEST_OBJECT, all_names, require_inside, unavailable
+from airflow_kafka_offsets.stores.many_of_s3 import ManyOfS3
+from airflow_kafka_offsets.stores.store import (
+    LARGEST_OBJECT,
+    all_names,
+    get_each,
+    list_each,
+    require_inside,
+    unavailable,
+)
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -57,6 +65,7 @@ class ObjectStore:
         self._location = location
         self._deadline_s, self._try_s = deadline_s, try_s
         self._bucket_is_there = False
+        self._many = ManyOfS3(file_system) if location.kind == "s3" else None
 
     def create(self, name: str, data: bytes) -> bool:
         def once() -> bool:
@@ -81,6 +90,19 @@ class ObjectStore:
         except FileNotFoundError as error:
             self._require_bucket("read", name, error)
             return None
+
+    def get_all(self, names: Sequence[str]) -> list[bytes | None]:
+        paths = list(map(self._path, names))
+        found = self._many.read(paths, LARGEST_OBJECT + 1, self._deadline_s) if self._many else [None] * len(paths)
+        left = [name for name, one in zip(names, found, strict=True) if one is None]
+        again = iter(get_each(self, left))
+        return [next(again) if one is None else one for one in found]
+
+    def list_below(self, folder: str) -> list[str]:
+        found = self._many.list_below(self._path(folder), self._deadline_s) if self._many else None
+        if found is None:
+            return list_each(self, folder)
+        return sorted(name[len(self._location.root) + 1 :] for name in all_names(found, self.uri, folder))
 
     def list(self, folder: str) -> list[str]:
         path = self._path(folder)

@@ -7,14 +7,20 @@ wins, whatever runs twice, wherever.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from itertools import chain, islice
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from airflow_kafka_offsets.errors import StoreDamaged, StoreUnavailable
 
+T = TypeVar("T")
 _AT_ONCE = 16
+MOST_AT_ONCE = 256
+"""Requests of one store that are under way at a time."""
+MANY = 80
+"""Of these, what one who asks for many may have."""
 DRAFT = ".draft"
 """What a name ends with that is being written, where a store has to do so. No object's does (``objects.safe_name``)."""
 
@@ -73,6 +79,44 @@ def ahead(questions: Iterable[Callable[[], Any]], at_once: int) -> Iterator[Any]
             asked.extend(pool.submit(ask) for ask in islice(left, 1))
 
 
+@runtime_checkable
+class ManyAtOnce(Protocol):
+    """A store that is asked for many objects by few questions."""
+
+    def list_below(self, folder: str) -> list[str]:
+        """The names of all objects in the folder and in its folders, sorted. More than ``MOST_NAMES`` are refused."""
+
+    def get_all(self, names: Sequence[str]) -> list[bytes | None]:
+        """As ``get`` of each name."""
+
+
+def list_below(store: Store, folder: str) -> list[str]:
+    """The names of all objects in the folder and in its folders, sorted."""
+    return store.list_below(folder) if isinstance(store, ManyAtOnce) else list_each(store, folder)
+
+
+def list_each(store: Store, folder: str) -> list[str]:
+    """The same, by a listing of each folder."""
+    names = [f"{folder}/{name}" for name in store.list(folder)]
+    folders = (partial(list_each, store, name[:-1]) for name in names if name.endswith("/"))
+    below = chain.from_iterable(_many(store, folders))
+    return sorted([*(name for name in names if not name.endswith("/")), *below])
+
+
+def get_all(store: Store, names: Sequence[str]) -> list[bytes | None]:
+    """The objects of these names, in their order."""
+    return store.get_all(names) if isinstance(store, ManyAtOnce) else get_each(store, names)
+
+
+def get_each(store: Store, names: Sequence[str]) -> list[bytes | None]:
+    """The same, by a question for each."""
+    return list(_many(store, (partial(store.get, name) for name in names)))
+
+
+def _many(store: Store, questions: Iterable[Callable[[], T]]) -> Iterator[T]:
+    return ahead(questions, MANY) if store.is_remote else (ask() for ask in questions)
+
+
 def unavailable(store_uri: str, verb: str, name: str, reason: str) -> StoreUnavailable:
     return StoreUnavailable(
         f"Cannot {verb} {name or '/'} in the work store {store_uri}",
@@ -86,8 +130,6 @@ def unavailable(store_uri: str, verb: str, name: str, reason: str) -> StoreUnava
 # ── limits for what is read, whatever somebody has put there: the own folder, and these sizes ─────────────────────────
 # They hold for writers too, so that nothing is put on record that nobody could read.
 
-
-T = TypeVar("T")
 
 LARGEST_OBJECT = 64 * 2**20
 """Bytes. A plan has some 200 for each partition, so 250,000 partitions fit, which no cluster has."""

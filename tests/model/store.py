@@ -6,7 +6,7 @@ Files would be synced to a disk, which takes most of the time; what the local st
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.stores.objects import read_object
@@ -41,6 +41,12 @@ class MemoryStore:
 
     def get(self, name: str) -> bytes | None:
         return self.objects.get(name)
+
+    def list_below(self, folder: str) -> list[str]:
+        return sorted(name for name in self.objects if name.startswith(f"{folder}/"))
+
+    def get_all(self, names: Sequence[str]) -> list[bytes | None]:
+        return [self.get(name) for name in names]
 
     def list(self, folder: str) -> list[str]:
         return [*self._children.get(folder, [])]

@@ -9,8 +9,8 @@ from typing import Any
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
 from airflow_kafka_offsets.log.entries import Committed, Planned, Taken
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch, read_batch
-from airflow_kafka_offsets.log.read_reports import begin_attempt, store_report
-from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
+from airflow_kafka_offsets.log.read_reports import begin_attempt, deciding_attempts, store_report
+from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport, reads_of
 from airflow_kafka_offsets.plan.plan import BatchName, Plan, PlannedPartition, new_key
 from airflow_kafka_offsets.plan.position import position_after
 from airflow_kafka_offsets.plan.window_claims import Claim, OffsetClaim, TimeClaim, batch_name_of
@@ -49,7 +49,8 @@ def begin(log: PipelineLog, number: int, at_ms: int = NOW, **fields: Any) -> Sto
 def commit(batch: StoredBatch, at_ms: int = NOW, by: Actor | None = None) -> StoredBatch:
     made = batch.log.plan
     after = None if made.asked.window else position_after(made, batch.log.planned.position)
-    done = batch.append(Committed(by or made.by, at_ms, made.plan_id, after))
+    reads = reads_of(made, deciding_attempts(batch))
+    done = batch.append(Committed(by or made.by, at_ms, made.plan_id, after, reads=reads))
     assert done is not None
     return done
 
