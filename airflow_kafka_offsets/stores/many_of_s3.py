@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+from urllib.parse import unquote_plus
 from xml.etree import ElementTree
 
 from airflow_kafka_offsets.stores.file_systems import MOST_PAGES
@@ -39,7 +40,8 @@ class ManyOfS3:
         for _ in range(MOST_PAGES):
             [answer] = self._ask(bucket, [("list_objects_v2", asked)], {}, timeout)
             page = ElementTree.fromstring(answer or b"<none/>")
-            names += [f"{bucket}/{key.text}" for key in page.iterfind("{*}Contents/{*}Key")]
+            read = unquote_plus if page.findtext("{*}EncodingType") == "url" else str
+            names += [f"{bucket}/{read(key.text or '')}" for key in page.iterfind("{*}Contents/{*}Key")]
             more, token = (page.findtext(f"{{*}}{name}") for name in ("IsTruncated", "NextContinuationToken"))
             if more == "false":
                 return names

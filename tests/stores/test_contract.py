@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import StoreUnavailable
 from airflow_kafka_offsets.stores.objects import safe_name
-from airflow_kafka_offsets.stores.store import Store
+from airflow_kafka_offsets.stores.store import Store, get_all, list_below
 from tests.stores import processes
 from tests.stores.kinds import KINDS, SHARED, Kind
 
@@ -67,6 +67,7 @@ def test_of_an_object_that_is_too_large_no_more_is_read_than_shows_it(
     store = shared()
     assert store.create("a/1.json", b"x" * 100_000)
     assert store.get("a/1.json") == b"x" * 1_001
+    assert get_all(store, ["a/1.json"]) == [b"x" * 1_001]
 
 
 def test_a_folder_with_too_many_names_is_refused(shared: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +135,26 @@ def test_a_list_has_every_name_however_many_there_are(store: Store) -> None:
     """A page of an object store has a thousand."""
     for number in range(1_100):
         store.create(f"f/{number:04}", b"")
-    assert store.list("f") == [f"{number:04}" for number in range(1_100)]
+    names = [f"{number:04}" for number in range(1_100)]
+    assert store.list("f") == names
+    assert list_below(store, "f") == [f"f/{name}" for name in names]
+
+
+def test_a_listing_below_a_folder_has_all_objects_in_it_and_in_its_folders(store: Store) -> None:
+    names = ["a/1.json", "a/b/2.json", "a/b/c/3.json", f"a/d/{safe_name('é <&>+%20')}"]
+    for name in (*names, "ab/5.json", "e.json"):
+        store.create(name, b"x")
+    assert list_below(store, "a") == sorted(names)
+    assert list_below(store, "a/b") == names[1:3]
+    assert list_below(store, "none") == []
+
+
+def test_many_objects_are_read_as_each_of_them(store: Store) -> None:
+    objects = {"a/1.json": b"one", "a/none": None, f"a/{safe_name('é <&>+%20')}": b"", "b": bytes(range(256))}
+    for name, data in objects.items():
+        assert data is None or store.create(name, data)
+    assert get_all(store, list(objects)) == list(objects.values())
+    assert get_all(store, []) == []
 
 
 # ── delete ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -16,12 +16,11 @@ from fsspec.asyn import sync
 from fsspec.registry import _registry as fsspecs_own
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
-from airflow_kafka_offsets.log.whole_log import AT_ONCE
 from airflow_kafka_offsets.stores.file_systems import for_store
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.stores.object_store import ObjectStore
 from airflow_kafka_offsets.stores.open import open_store
-from airflow_kafka_offsets.stores.store import Store
+from airflow_kafka_offsets.stores.store import MOST_AT_ONCE, Store, list_below
 from airflow_kafka_offsets.stores.web_hdfs import WebHdfs
 from testbed.azure_server import ACCOUNT, connection_string
 from testbed.azure_server import KEY as AZURE_KEY
@@ -178,6 +177,41 @@ def test_folders_whose_names_begin_alike_are_not_looked_into(faulty: HttpProxy, 
     assert len(faulty.seen) == 1
 
 
+@pytest.mark.parametrize("kind", [S3], ids=["s3"], indirect=True)
+@pytest.mark.parametrize(
+    ("verb", "fault"), [*(("get", fault) for fault in (403, 404, 503, "hang")), ("list", 403), ("list", "cut after")]
+)
+def test_what_many_are_not_told_at_once_is_asked_as_always(
+    faulty: HttpProxy, uri: str, verb: str, fault: int | str
+) -> None:
+    store = through(faulty.url, uri, deadline_s=6, try_s=4)
+    names = [f"a/{number}/1.json" for number in range(5)]
+    assert all(store.create(name, name.encode()) for name in names)
+    faulty.meant = lambda method, path: verb_of(method, path) == verb
+    faulty.faults = [fault]
+    assert store.list_below("a") == names
+    assert store.get_all(names) == [name.encode() for name in names]
+    assert faulty.done == [fault]
+
+
+@pytest.mark.parametrize("kind", [S3], ids=["s3"], indirect=True)
+def test_a_listing_below_is_a_request_of_s3_and_so_is_each_of_many_objects(faulty: HttpProxy, uri: str) -> None:
+    store = through(faulty.url, uri)
+    names = [f"a/{number}/1.json" for number in range(9)]
+    assert all(store.create(name, name.encode()) for name in names)
+    faulty.seen.clear()
+    assert store.get_all(store.list_below("a")) == [name.encode() for name in names]
+    assert len(faulty.seen) == 10
+
+
+def test_of_a_bucket_that_is_not_there_nothing_is_listed_below(kind: Kind) -> None:
+    store = through(kind.server().endpoint, kind.uri(Path("x")).replace(BUCKET, "none"), deadline_s=2, try_s=1)
+    with pytest.raises(StoreUnavailable):
+        list_below(store, "a")
+    with pytest.raises(StoreUnavailable):
+        store.get_all(["a/1.json"])
+
+
 @pytest.mark.parametrize("kind", [AZURE], ids=["azure"], indirect=True)
 def test_azures_marks_of_folders_are_no_objects(kind: Kind, uri: str) -> None:
     """Hadoop's driver leaves one for each folder, by its name and without a ``/``."""
@@ -327,6 +361,6 @@ def test_as_many_requests_to_s3_are_under_way_as_an_audit_asks_at_once() -> None
     """aiobotocore's own limit is ten, which no number of threads changes. Who has set another one keeps it."""
     import s3fs
 
-    for given, found in ({}, AT_ONCE), ({"max_pool_connections": 20}, 20):
+    for given, found in ({}, MOST_AT_ONCE), ({"max_pool_connections": 20}, 20):
         file_system = s3fs.S3FileSystem(key="k", secret="s", config_kwargs=given, skip_instance_cache=True)
         assert for_store("s3", file_system).config_kwargs["max_pool_connections"] == found
