@@ -252,7 +252,7 @@ def digest_of_reads(splits: Sequence[Sequence[object]], topics: Mapping[str, Seq
     :param topics: of each topic the columns of its partitions that had records: their numbers, ascending, and
         ``COUNTED``.
     """
-    return hashlib.sha256(json.dumps([splits, topics], sort_keys=True).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps([splits, topics], separators=(",", ":"), sort_keys=True).encode()).hexdigest()[:32]
 
 
 def require_verified(

@@ -53,7 +53,7 @@ class ManyOfS3:
     def _ask(
         self, bucket: str, questions: Sequence[Question], headers: Mapping[str, str], timeout: float
     ) -> list[bytes | None]:
-        from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]
+        from botocore.awsrequest import AWSRequest
         from fsspec.asyn import sync
 
         async def one(client: Any, limit: asyncio.Semaphore, method: str, asked: Mapping[str, str]) -> bytes | None:
