@@ -12,6 +12,7 @@ import pytest
 from airflow_kafka_offsets.errors import PlanReplaced, ReadNotVerified, StoreUnavailable
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
 from airflow_kafka_offsets.log.entries import Committed
+from airflow_kafka_offsets.log.ordinary_batch import ordinary_batches
 from airflow_kafka_offsets.log.read_reports import begin_attempt
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cluster.commits import Interrupted
@@ -165,13 +166,23 @@ def test_a_commit_holds_the_whole_position(cluster: AnyCluster, pipeline: Pipeli
     assert committed is not None
     by = Actor(second.key, pipeline.airflow.instance)
     plain = Committed(by, pipeline.now_ms, second.plan.plan_id, committed.position)
-    assert replace(committed, summary=None) == plain
+    assert replace(committed, summary=None, reads=None) == plain
     position = pipeline.position
     assert committed.position == position
     assert pipeline.at() == {0: 4, 1: 6, 2: 4}
     assert {kept.leader_epoch for kept in position.offsets.values()} == {0}
     assert position.topic_ids == first.plan.found.topic_ids
     assert (position.cluster_id, position.startup) == (first.plan.found.cluster_id, "earliest-offset")
+
+
+def test_an_audit_needs_no_more_than_the_commits_that_runs_have_made(cluster: AnyCluster, pipeline: Pipeline) -> None:
+    folders = {}
+    for number in range(3):
+        run = pipeline.run(str(number))
+        assert run.batch is not None
+        folders[run.batch.folder] = pipeline.store.list(run.batch.folder)
+        cluster.produce(pipeline.topic, 2, partition=number)
+    assert list(ordinary_batches(pipeline.store, folders)) == list(folders)[1:]
 
 
 def test_a_commit_is_repeated_without_harm(cluster: AnyCluster, pipeline: Pipeline) -> None:

@@ -119,10 +119,11 @@ SUMMARIES = st.builds(
     output=st.none() | NAME,
     totals=TOTALS,
 )
+READS = st.sampled_from([None, "0" * 32])
 ENTRIES = st.one_of(
     st.builds(Planned, PLANS, POSITIONS, st.builds(History, DEFINITIONS, st.just(Totals()) | TOTALS)),
     st.builds(Taken, ACTORS, OFFSET, st.dictionaries(st.integers(0, 200), st.integers(1, 10**6))),
-    st.builds(Committed, ACTORS, OFFSET, NAME, POSITIONS, OFFSET, OFFSET, DEFINITIONS, st.none() | SUMMARIES),
+    st.builds(Committed, ACTORS, OFFSET, NAME, POSITIONS, OFFSET, OFFSET, DEFINITIONS, READS, st.none() | SUMMARIES),
 )
 
 
