@@ -24,8 +24,9 @@ class ManyOfS3:
     """:param file_system: s3fs'; another one is made like it, which signs URLs by the present version."""
 
     def __init__(self, file_system: Any) -> None:
-        self._like = file_system
-        self._own: Any = None
+        config = {**file_system.config_kwargs, "signature_version": "s3v4"}
+        options = {**file_system.storage_options, "config_kwargs": config, "skip_instance_cache": True}
+        self._fs = type(file_system)(*file_system.storage_args, **options)
 
     def read(self, paths: Sequence[str], end: int, timeout: float) -> list[bytes | None]:
         """The objects up to ``end``; ``None`` in the place of one that was not read."""
@@ -67,20 +68,11 @@ class ManyOfS3:
             return None
 
         async def every() -> list[bytes | None]:
-            await self._file_system().set_session()
-            client, limit = await self._own.get_s3(bucket), asyncio.Semaphore(MANY)
+            await self._fs.set_session()
+            client, limit = await self._fs.get_s3(bucket), asyncio.Semaphore(MANY)
             return await asyncio.gather(*(one(client, limit, *question) for question in questions))
 
         with suppress(Exception):
-            answers: list[bytes | None] = sync(self._like.loop, every, timeout=timeout)
+            answers: list[bytes | None] = sync(self._fs.loop, every, timeout=timeout)
             return answers
         return [None] * len(questions)
-
-    def _file_system(self) -> Any:
-        if self._own is None:
-            options = self._like.storage_options
-            config = {**self._like.config_kwargs, "signature_version": "s3v4"}
-            self._own = type(self._like)(
-                *self._like.storage_args, **{**options, "config_kwargs": config, "skip_instance_cache": True}
-            )
-        return self._own
