@@ -255,10 +255,7 @@ class Connection:
     def _without_secrets(self, error: Exception) -> str:
         """librdkafka names the property that it refuses, and sometimes its value."""
         text = str(error.args[0].str() if isinstance(error, KafkaException) else error)
-        for value in self._config.values():
-            if isinstance(value, str) and len(value) > 3 and value != self.address:
-                text = text.replace(value, "***")
-        return text
+        return mask(text, {}, *(v for v in self._config.values() if isinstance(v, str) and v != self.address))
 
     def contact(self) -> None:
         """Once: does anybody answer? If not, say why, within ``first_contact_s`` and at once where waiting is vain."""

@@ -23,6 +23,7 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import refuse
 from airflow_kafka_offsets.kafka_values import OffsetRange, PartitionSnapshot, TopicPartition
+from airflow_kafka_offsets.request.offset_maps import at_least_one
 from airflow_kafka_offsets.request.problems import Problems
 from airflow_kafka_offsets.request.times import parse_span_ms
 
@@ -51,11 +52,7 @@ def parse_limits(
     :raises InvalidRequest: with every problem found.
     """
     problems = Problems()
-    records = None
-    if min_records is not None:
-        records = int(min_records) if str(min_records).strip().isdecimal() else 0
-        if records < 1:
-            problems.add(f"min_records is {min_records!r}; it must be a number of records, at least 1.")
+    records = problems.take("min_records", lambda: at_least_one(min_records), None)
     age_ms = problems.take("max_age", lambda: parse_span_ms(max_age), None)
     margin_ms = problems.take("min_retention_margin", lambda: parse_span_ms(min_retention_margin), None)
     refuse(problems)

@@ -287,6 +287,16 @@ def natural(value: object, subject: str) -> int:
     return number
 
 
+def at_least_one(value: Any) -> int | None:
+    """:raises ValueError: it is no whole number, or 0 or less."""
+    if value is None:
+        return None
+    number = natural(value, f"is {value!r}")
+    if number < 1:
+        raise ValueError(f"is {value!r}; it must be at least 1")
+    return number
+
+
 def _offset(value: object, subject: str) -> int:
     number = _whole(value, subject)
     if number < 0:

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.request.modes import (
     SplitBy,
     StartupMode,
 )
-from airflow_kafka_offsets.request.offset_maps import natural, parse_offset_bounds
+from airflow_kafka_offsets.request.offset_maps import at_least_one, parse_offset_bounds
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters
 from airflow_kafka_offsets.request.policies import Policies, RunOrders, take_policies, take_run_orders
 from airflow_kafka_offsets.request.problems import Problems, one_of, parse_flag, plain_text
@@ -316,8 +316,8 @@ def _refuse_policies(problems: Problems, request: PlanRequest) -> None:
 
 def _limits(problems: Problems, asked: RequestParameters) -> Limits:
     return Limits(
-        problems.take("max_records", lambda: _at_least_one(asked.max_records), None),
-        problems.take("max_records_per_partition", lambda: _at_least_one(asked.max_records_per_partition), None),
+        problems.take("max_records", lambda: at_least_one(asked.max_records), None),
+        problems.take("max_records_per_partition", lambda: at_least_one(asked.max_records_per_partition), None),
         problems.take("splits", lambda: _splits(asked.splits), 1),
         problems.take("split_by", lambda: one_of(asked.split_by, get_args(SplitBy)), "size"),
         problems.take("require_complete_window", lambda: parse_flag(asked.require_complete_window), False),
@@ -337,16 +337,7 @@ def _output(value: Any) -> str | None:
 
 
 def _splits(value: Any) -> int:
-    number = _at_least_one(value) or 1
+    number = at_least_one(value) or 1
     if number > MOST_SPLITS:
         raise ValueError(f"is {value!r}; there can be {MOST_SPLITS} Spark jobs at most")
-    return number
-
-
-def _at_least_one(value: Any) -> int | None:
-    if value is None:
-        return None
-    number = natural(value, f"is {value!r}")
-    if number < 1:
-        raise ValueError(f"is {value!r}; it must be at least 1")
     return number

@@ -10,6 +10,7 @@ from airflow_kafka_offsets.hooks.run_context import run_conf
 from airflow_kafka_offsets.hooks.value_sizes import partitions_or_counts
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.plan.missing_topics import new_since
+from airflow_kafka_offsets.request.offset_maps import at_least_one
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters, parameters_of
 from airflow_kafka_offsets.request.policies import PolicyAnswers, parse_policies
 from airflow_kafka_offsets.request.run_conf import with_conf
@@ -75,14 +76,13 @@ class PartitionDiscoverySensor(WaitingSensor, ScopeParameters):
         super().__init__(**kwargs)
         self.kafka_config_id = kafka_config_id
         ScopeParameters.__init__(self, topics, topic_pattern, partitions, group_id, pipeline_id=pipeline_id)
-        self.min_partitions = min_partitions
         self.policies = policies
         self.hold = hold
         self.resolve_task_id = resolve_task_id
         self.work_store = work_store
         known = Known(self)
         known.check_what_all_have()
-        known.take("min_partitions", lambda: _count(min_partitions), None)
+        self.min_partitions = known.take("min_partitions", lambda: at_least_one(min_partitions), None) or 1
         asked = RequestParameters(policies=known.value("policies"), hold=known.value("hold"))
         known.take_all(lambda: parse_policies(asked), "policies", "hold")
         self.refuse_what_is_wrong(known.final)
@@ -116,9 +116,3 @@ class PartitionDiscoverySensor(WaitingSensor, ScopeParameters):
         pipeline_id = watched_pipeline_id(context, hook, self.group_id, self.pipeline_id, self.resolve_task_id)
         position = position_of(PipelineLog(configured_work_store(self.work_store), str(pipeline_id)))
         return new_since(position, topics) if position else {}
-
-
-def _count(min_partitions: Any) -> int:
-    if isinstance(min_partitions, bool) or not isinstance(min_partitions, int) or min_partitions < 1:
-        raise ValueError(f"is {min_partitions!r}; it must be a number of partitions, at least 1")
-    return min_partitions

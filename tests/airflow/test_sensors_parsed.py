@@ -32,7 +32,7 @@ WRONG: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
     ((DISCOVERY, LAG), {"work_store": "ftp://lake"}, "ftp://lake cannot be used"),
     ((DISCOVERY, LAG), {"group_id": " "}, "group_id is empty"),
     ((DISCOVERY, LAG), {"pipeline_id": ""}, "pipeline_id is empty"),
-    ((DISCOVERY,), {"min_partitions": 0}, "min_partitions is 0; it must be a number of partitions, at least 1"),
+    ((DISCOVERY,), {"min_partitions": 0}, "min_partitions is 0; it must be at least 1"),
     ((DISCOVERY,), {"min_partitions": "{{ 3 }}"}, "min_partitions is '{{ 3 }}'"),  # nothing renders it
     ((LAG,), {"min_records": "many"}, "min_records is 'many'"),
     ((LAG,), {"max_age": "abc"}, "max_age is 'abc'"),
