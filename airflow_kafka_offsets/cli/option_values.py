@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.cli.commands import Options
@@ -15,20 +14,6 @@ from airflow_kafka_offsets.request.problems import parsed
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.saved_offsets import text_at
 from airflow_kafka_offsets.stores.store import Store
-
-_LARGEST_FILE = 64 * 2**20  # bytes; an offset of every partition of the largest cluster has a tenth of it
-
-
-def text_of(file: Path, *, flag: str) -> str:
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(_LARGEST_FILE + 1)
-        if len(data) > _LARGEST_FILE:
-            raise ValueError(f"it has more than {_LARGEST_FILE} bytes")
-        return data.decode()
-    except (OSError, ValueError) as error:
-        raise InvalidRequest((f"{flag} {file} cannot be read: {error}.",)) from None
-
 
 # ── the cluster ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -47,7 +32,7 @@ def client_config(options: Options) -> dict[str, Any]:
         raise InvalidRequest(
             ("Which cluster? Give --bootstrap-servers host:port, --client-config FILE or --kafka-config-id ID.",)
         )
-    return {**(_from_file(Path(file)) if file else {}), **({"bootstrap.servers": servers} if servers else {})}
+    return {**(_from_file(file) if file else {}), **({"bootstrap.servers": servers} if servers else {})}
 
 
 def _from_connection(connection: str) -> dict[str, Any]:
@@ -60,8 +45,8 @@ def _from_connection(connection: str) -> dict[str, Any]:
         return dict(KafkaOffsetsHook(connection).client_config)
 
 
-def _from_file(file: Path) -> dict[str, Any]:
-    text = text_of(file, flag="--client-config")
+def _from_file(file: str) -> dict[str, Any]:
+    text = saved_text("--client-config", file)
     if text.lstrip().startswith("{"):
         return dict(parsed(f"--client-config {file}", lambda: mapping(text, '{"bootstrap.servers": "host:9092"}')))
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
@@ -114,7 +99,7 @@ def store_at(uri: str) -> Store:
 
 
 def saved_text(flag: str, place: str) -> str:
-    """What a file, or a query's checkpoint, has: on this machine or in a store."""
+    """What a file has, or what stands in a query's checkpoint: on this machine or in a store."""
     return parsed(flag, lambda: text_at(flag, place, store_at))
 
 

@@ -9,14 +9,13 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.records import Record
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.local_spark import local_spark
-from airflow_kafka_offsets.cli.option_values import client_config, text_of, work_store
+from airflow_kafka_offsets.cli.option_values import client_config, saved_text, work_store
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns, harmless
 from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, NothingToDiscover
 from airflow_kafka_offsets.kafka_values import TopicPartition
@@ -108,7 +107,7 @@ def _definition(options: Options) -> RowDefinition | None:
     assert value_format is not None  # there would be a schema, and it needs one of two formats
     words: FieldWords = {"format": value_format, "schema": schemas.get("value_schema", "")}
     file = schemas.get("value_schema_file")
-    return RowDefinition(format_of("value", words, text_of(Path(file), flag="--value-schema-file") if file else None))
+    return RowDefinition(format_of("value", words, saved_text("--value-schema-file", file) if file else None))
 
 
 def _row(found: Record) -> dict[str, Any]:

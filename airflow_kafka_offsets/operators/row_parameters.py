@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
 from airflow_kafka_offsets.hooks.registry_connection import registered_schemas
 from airflow_kafka_offsets.hooks.templates import is_settled
+from airflow_kafka_offsets.operators.saved_places import text_on_worker
 from airflow_kafka_offsets.request.parameters import ResolveParameters
-from airflow_kafka_offsets.request.problems import Problems
+from airflow_kafka_offsets.request.problems import Problems, parsed
 from airflow_kafka_offsets.spark.sinks.sink_arguments import (
     BAD_RECORDS,
     DECODE,
@@ -189,7 +189,8 @@ def _field(name: str, words: FieldWords | None, topics: Collection[str]) -> Fiel
         return _registered(name, words, topics)
     if words is None or not words.get("schema_file"):
         return format_of(name, words)
-    return format_of(name, words, text_on_worker(f"{name} has the schema_file", words["schema_file"]))
+    what, file = f"{name} has a schema_file that", words["schema_file"]
+    return format_of(name, words, parsed(what, lambda: text_on_worker(what, file)))
 
 
 def _registered(name: str, words: FieldWords, topics: Collection[str]) -> FieldFormat:
@@ -214,23 +215,6 @@ def _registered(name: str, words: FieldWords, topics: Collection[str]) -> FieldF
         return FieldFormat("avro", schemas.text, schemas.texts, origin)
     ddl = words.get("schema") or ddl_of(schemas.text, f"the JSON Schema of {found}")
     return FieldFormat("json", ddl, dict.fromkeys(schemas.texts, ""), origin)
-
-
-def text_on_worker(subject: str, file: str) -> str:
-    """What a schema's file holds, which a DAG names and its worker reads.
-
-    :param subject: what begins the sentence that says what is wrong: ``value has the schema_file``.
-    :raises InvalidRequest: it is not named from the root, or cannot be read.
-    """
-    path = Path(file)
-    if not path.is_absolute():
-        raise InvalidRequest((f"{subject} {str(path)!r}; give the whole path, from the root.",))
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(
-            (f"{subject} {str(path)!r}, which this worker cannot read: {error}. Put it there.",)
-        ) from None
 
 
 def row_changes(now: RowDefinition, batch: StoredBatch, is_new: bool) -> tuple[list[str], list[str]]:

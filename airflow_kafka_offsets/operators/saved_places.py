@@ -1,4 +1,4 @@
-"""The places of a plan and of offsets that a DAG names and its worker reads."""
+"""The places of a plan, of offsets and of a schema that a DAG names and its worker reads."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ def with_places_read(asked: RequestParameters) -> RequestParameters:
     problems = Problems()
     places = {name: place[1:] for name in IN_PLACES if is_place(place := getattr(asked, name))}
     read: dict[str, Any] = {
-        name: problems.take(name, partial(_text_at, name, place), None) for name, place in places.items()
+        name: problems.take(name, partial(text_on_worker, name, place), None) for name, place in places.items()
     }
     refuse(problems)
     return replace(asked, **read)
 
 
-def _text_at(name: str, place: str) -> str:
+def text_on_worker(name: str, place: str) -> str:
+    """
+    :raises ValueError: it is not named from the root, or is not there; a sentence that can follow ``name``.
+    """
     if "://" not in place and not Path(place).is_absolute():
         raise ValueError(f"is {place!r}; give the whole path, from the root")
     return text_at(name, place, store_of_airflow)

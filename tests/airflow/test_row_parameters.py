@@ -143,7 +143,7 @@ def test_the_definition_is_put_into_the_work_store_under_its_digest(tmp_path: Pa
 
 
 def test_a_schema_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    for path, problem in ((str(tmp_path / "none.ddl"), "cannot read"), ("none.ddl", "give the whole path")):
+    for path, problem in ((str(tmp_path / "none.ddl"), "cannot be read here"), ("none.ddl", "give the whole path")):
         asked = ResolveParameters(value={"format": "json", "schema_file": path})
         with pytest.raises(InvalidRequest, match=problem):
             put_definition(asked, LocalStore(tmp_path / "store"), ["orders"])
