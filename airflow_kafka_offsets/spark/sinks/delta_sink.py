@@ -23,9 +23,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.plan.plan_table import first_few
+from airflow_kafka_offsets.spark.driver_jvm import Folders, jvm_of
 from airflow_kafka_offsets.spark.sinks.evolution import Change, Evolve, TableSink, check_evolve, evolved
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
+    HIDDEN,
     SPLIT_COLUMN,
     SinkBatch,
     names,
@@ -53,6 +56,7 @@ OWN_OPTIONS = (
     *("mergeSchema", "overwriteSchema"),
 )
 NEWEST_COMMITS = 20
+_LOG = "_delta_log"
 TYPE_WIDENING = "delta.enableTypeWidening"
 STATS_COLUMNS, STATS_COUNT = "delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols"
 _ABSENT = ("PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE")
@@ -141,6 +145,30 @@ class DeltaSink(TableSink):
 
     def check(self, spark: SparkSession) -> None:
         require_one_delta_writer(spark, self.output, self.path, self.sql_name)
+        self._refuse_other_rows(spark)
+
+    def _refuse_other_rows(self, spark: SparkSession) -> None:
+        """Delta would make its table between them: readers of the table see none, and other readers see both.
+
+        Who makes a table makes its log first. Spark Connect has no JVM that could be asked.
+
+        :raises InvalidRequest: files lie in the folder, and there is no table.
+        """
+        if self.path is None or jvm_of(spark) is None:
+            return
+        folders, its_log = Folders(spark, self.path), f"{self.path}/{_LOG}"
+        if folders.exists(its_log):
+            return
+        found = [path.rpartition("/")[2] for path in folders.found(f"{self.path}/*")]
+        others = [name for name in found if not name.startswith(HIDDEN)]
+        if others and _LOG not in found:
+            raise InvalidRequest(
+                [
+                    f"{self.output} has {first_few(others, 3)}, and is no Delta table: readers of a table that was "
+                    "made there would see none of the rows that it has. Nothing was written. Put the format back, or "
+                    "write to a folder of its own."
+                ]
+            )
 
     def _keep_bounds(self, spark: SparkSession) -> None:
         """Let Delta keep the bounds of ``kafka_batch`` in a table that is there: without, each write reads all of it.

@@ -35,6 +35,7 @@ from airflow_kafka_offsets.spark.driver_jvm import Folders, with_settings
 from airflow_kafka_offsets.spark.sinks.evolution import Change, Comparison, Evolve, check_evolve, say
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
+    HIDDEN,
     OWN_COLUMNS,
     SPLIT_COLUMN,
     SinkBatch,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 
 STAGING = "_kafka_staging"  # Spark, Hive, Trino and Arrow leave out names that begin so
 SCHEMAS = "_kafka_schemas"
-HIDDEN = ("_", ".")
 JOURNAL = "folders"  # once it has this name, the swap has begun, and whoever comes next ends it
 UNPUBLISHED = "folders.unpublished"
 HIDDEN_END = "._COPYING_"  # Spark leaves out what ends so: Hadoop's tools name a file so that they still write
@@ -81,7 +81,7 @@ class FilesSink:
         """:param judge: sees what is staged before the output changes; if it raises, the output stays as it is."""
         spark = records.sparkSession
         folders = Folders(spark, self.path)
-        self._refuse_other_rows(folders)
+        self._refuse_other_rows(folders, batch)
         keyed = with_key(records, batch)
         compared = self._compared(folders, keyed.schema, batch)
         own = f"{self.path}/{STAGING}/{batch.key}--split-{batch.split}--"
@@ -136,10 +136,10 @@ class FilesSink:
         reader = spark.read if schema is None else spark.read.schema(schema)
         return reader.format(self.format).options(**dict(self.options)).option("basePath", base).load(folders)
 
-    def _refuse_other_rows(self, folders: Folders) -> None:
+    def _refuse_other_rows(self, folders: Folders, batch: SinkBatch) -> None:
         """Rows that lie there in another way: a reader of the whole folder would leave them out, or the batches.
 
-        One folder of each level is looked at.
+        One folder of each level is looked at, and of another batch the files of one split.
 
         :raises InvalidRequest: there are some.
         """
@@ -167,6 +167,16 @@ class FilesSink:
             if not own:
                 return
             at = own[0]
+        others = [folder for folder in own if folder.rpartition("=")[2] != batch.key]
+        of_split = folders.found(f"{others[0]}/{SPLIT_COLUMN}=*")[:1] if others else []
+        files = [path.rpartition("/")[2] for folder in of_split for path in folders.found(f"{folder}/part-*")]
+        if other := [format for format in FORMATS if format != self.format and any(f".{format}" in n for n in files)]:
+            raise InvalidRequest(
+                [
+                    f"{others[0]} has files in the format {other[0]}, and this sink writes {self.format}: no reader "
+                    "reads the two together. Put the format back, or write to a folder of its own."
+                ]
+            )
 
     def _compared(self, folders: Folders, rows: StructType, batch: SinkBatch, own: str = "") -> Comparison:
         """The rows' columns beside those on record, which all folders together have.

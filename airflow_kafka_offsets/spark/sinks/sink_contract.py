@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 BATCH_COLUMN = "kafka_batch"
 SPLIT_COLUMN = "kafka_split"
 OWN_COLUMNS = BATCH_COLUMN, SPLIT_COLUMN
+HIDDEN = ("_", ".")
+"""What names of files and folders begin with that readers leave out."""
 DELETED = "kafka_deleted"
 """Of a table of entities: whether the newest record has deleted this one."""
 NO_RECORDS = f"topic STRING, partition INT, offset BIGINT, {BATCH_COLUMN} STRING, {SPLIT_COLUMN} INT"

@@ -37,6 +37,23 @@ def test_a_driver_that_is_overtaken_in_the_middle_of_its_write_fails(
     assert output.view().get(f"{A}/0", []) == seen(newer_rows)
 
 
+@pytest.mark.parametrize("kind", ["delta", "upsert delta"])
+def test_a_folder_of_files_does_not_become_a_table(kind: str, output_of: Callable[[str], Output]) -> None:
+    """The DAG's format was changed, and its path was not: readers of the table would see the new batches alone."""
+    output, files = output_of(kind), output_of("files")
+    files.write(A, rows(0, 1))
+    with pytest.raises(Failed, match="is no Delta table"):
+        output.write(B, rows(2), columns={"id": "1"})
+    assert files.view() == {f"{A}/0": seen(rows(0, 1))}
+
+
+def test_what_a_first_write_that_failed_has_left_is_no_obstacle(output_of: Callable[[str], Output]) -> None:
+    output = output_of("delta")
+    with pytest.raises(Failed):
+        output.write(A, rows(0, 1), fault={"on": "row", "at": 1, "how": "raise"})
+    assert output.write(A, rows(0, 1), attempt=2)["read"] == seen(rows(0, 1))
+
+
 def test_splits_that_write_at_the_same_time_do_not_get_in_each_others_way(
     output_of: Callable[[str], Output], lab: Lab
 ) -> None:

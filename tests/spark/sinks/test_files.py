@@ -101,6 +101,17 @@ def test_another_format_with_its_options(output_of: Callable[[str], Output]) -> 
     assert [path.suffixes for path in folder(output).rglob("part-*")] == [[".json", ".gz"]]
 
 
+def test_a_format_that_was_changed_beside_other_batches_is_refused(output_of: Callable[[str], Output]) -> None:
+    """Each batch alone is read back well; no reader reads them together."""
+    output, json = output_of("files by date"), {"options": {"format": "json"}}
+    output.write(A, rows(0))
+    assert output.write(A, rows(1), attempt=2, **json)["read"] == seen(rows(1))  # nothing is beside it
+    output.write(A, rows(0), attempt=3)
+    with pytest.raises(Failed, match="files in the format parquet, and this sink writes json"):
+        output.write(B, rows(2), **json)
+    assert output.view() == {f"{A}/0": seen(rows(0))}
+
+
 @pytest.mark.parametrize("format", ["parquet", "orc", "json", "csv"])
 def test_a_repeat_without_rows_leaves_no_folder_and_one_row_does(
     output_of: Callable[[str], Output], format: str
