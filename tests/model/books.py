@@ -357,7 +357,7 @@ class Books:
             f"{plan.batch}: {tp} goes on from {p.position}, not {kept}"
         )
         if p.start_offset < kept:
-            cut = "data_loss" in orders and self.world.was_cut(log)
+            cut = orders & {"data_loss", "reset"} and self.world.was_cut(log)  # of a reset, the end that there is
             assert moved or cut, f"{plan.batch} reads {tp} again from {p.start_offset}, unasked; it was at {kept}"
         elif not self.world.cut_at(log, kept):
             counted = p.lost + p.skipped - p.gap
