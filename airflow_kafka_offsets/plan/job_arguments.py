@@ -181,8 +181,9 @@ def word_problems(words: Sequence[object]) -> list[str]:
 
 # ── placeholders, for a job that takes its offsets from its arguments and knows of no batch ───────────────────────────
 # ``["--starting-offsets", "{starting_offsets}", …]``: the batch's values are put in their place, for each split that
-# has records. The batch's own arguments are left out then: such a job would refuse words that it does not know. It
-# makes no report, so nothing here shows that it read what it was given.
+# has records. One that has none, and may hold rows of an earlier plan, is given a range without a record: so it writes
+# nothing in their place. The batch's own arguments are left out then: such a job would refuse words that it does not
+# know. It makes no report, so nothing here shows that it read what it was given.
 
 
 _OF_SPARK = {
@@ -209,18 +210,20 @@ def placeholder_problems(words: Sequence[object]) -> list[str]:
 
 
 def offset_words(words: Sequence[str], plan: Plan, splits: Sequence[int]) -> list[list[str]]:
-    """The words of each job, for the splits that have records.
+    """The words of each job, for the splits that have records, or may hold rows of an earlier plan.
 
     :param words: the job's own, with ``{assign}``, ``{starting_offsets}``, ``{ending_offsets}``, ``{batch_key}`` and
         ``{split}``.
-    :raises InvalidRequest: they are too long to reach a job; or one job more than was asked for reads the batch, and
+    :raises InvalidRequest: they are too long to reach a job; or one job more than was asked for does the batch, and
         could overwrite what another one has written.
     """
-    jobs = [_of_split(words, plan, split) for split in splits if plan.splits[split]]
-    if len(jobs) > 1 and any(p.skips for p in plan.partitions) and not any("{split}" in word for word in words):
+    jobs = [_of_split(words, plan, split) for split in splits if plan.splits[split] or split in plan.overwrites]
+    whys = ["a record in a range was left out"] * any(p.skips for p in plan.partitions)
+    whys += ["it was planned anew, and what a split has written has to go"] * bool(plan.overwrites)
+    if len(jobs) > 1 and whys and not plan.empty and not any("{split}" in word for word in words):
         raise InvalidRequest(
             [
-                f"{len(jobs)} Spark jobs read {plan.batch}, because a record in a range was left out. Each could "
+                f"{len(jobs)} Spark jobs do {plan.batch}, because {' and '.join(whys)}. Each could "
                 "overwrite what another one has written. Put {split} into the output's path in application_args; or "
                 "skip the whole batch, or what it has up to that record (past)."
             ]
@@ -229,7 +232,8 @@ def offset_words(words: Sequence[str], plan: Plan, splits: Sequence[int]) -> lis
 
 
 def _of_split(words: Sequence[str], plan: Plan, split: int) -> list[str]:
-    options = spark_options(plan.splits[split])
+    first = next(iter(plan.to_read() or plan.partitions))
+    options = spark_options(plan.splits[split] or [first.within(first.end_offset, first.end_offset)])
     values = {name: options[option] for name, option in _OF_SPARK.items()}
     values |= {"{batch_key}": plan.batch.key, "{split}": str(split)}
     filled = list(words)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.airflow.conftest import Orders
+
+
+def written_by(orders: Orders) -> dict[str, list[str]]:
+    return {file.name: json.loads(file.read_text()) for file in Path(orders.output).glob("*.json")}
 
 
 def test_it_reads_each_batch_once_is_not_started_for_nothing_and_writes_a_batch_again_into_its_place(
@@ -14,7 +19,7 @@ def test_it_reads_each_batch_once_is_not_started_for_nothing_and_writes_a_batch_
     orders.dag_id = "batch_of_an_old_job"
 
     def written() -> dict[str, list[str]]:
-        return {file.name: json.loads(file.read_text()) for file in Path(orders.output).glob("*.json")}
+        return written_by(orders)
 
     orders.produce(5)
     failed = orders.run(reject=True)
@@ -29,3 +34,25 @@ def test_it_reads_each_batch_once_is_not_started_for_nothing_and_writes_a_batch_
 
     nothing = orders.run()
     assert (nothing.state, nothing.states("orders.read_by_offsets"), len(written())) == ("success", ["skipped"], 2)
+
+
+def test_what_a_failed_run_has_written_of_a_partition_that_is_held_is_not_there_twice(
+    orders: Orders, topic: Callable[..., str]
+) -> None:
+    """The split of that partition has nothing to read any more. Its job reads an empty range, and so writes nothing."""
+    orders.dag_id, orders.topic, orders.partitions = "batch_of_an_old_job", topic(2), 2
+    orders.produce(6)
+    assert orders.run(reject=True, splits=2).state == "failed"
+    assert sorted(map(sorted, written_by(orders).values())) == [list("024"), list("135")]
+    assert orders.run({"hold": [f"{orders.topic}-1"]}).state == "success"
+    assert sorted(map(sorted, written_by(orders).values())) == [[], list("024")]
+    orders.run()
+    assert sorted(value for values in written_by(orders).values() for value in values) == list("012345")
+
+
+def test_what_a_failed_run_has_written_of_a_batch_that_is_skipped_goes(orders: Orders) -> None:
+    orders.dag_id = "batch_of_an_old_job"
+    orders.produce(5)
+    assert orders.run(reject=True).state == "failed"
+    skipped = orders.run({"skip": {"batch": orders.key, "reason": "they are wrong"}})
+    assert (skipped.state, list(written_by(orders).values()), orders.committed) == ("success", [[]], {0: 5})

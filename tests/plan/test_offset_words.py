@@ -9,7 +9,7 @@ import pytest
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.kafka_values import Actor, OffsetRange
 from airflow_kafka_offsets.plan.job_arguments import has_placeholders, offset_words, placeholder_problems
-from airflow_kafka_offsets.plan.planned_anew import skipped
+from airflow_kafka_offsets.plan.planned_anew import emptied, planned_anew, skipped
 from airflow_kafka_offsets.request.policies import Skip
 from tests.builders import KEY, plan, planned, tp
 
@@ -37,8 +37,25 @@ def test_a_job_that_would_overwrite_what_another_one_has_written_is_not_started(
     made = skipped(plan([planned(0, 5, 9)]), Actor(None, None), left_out, {})
     assert made is not None
     assert [words[5][-2:] for words in offset_words(WORDS, made, [0, 1])] == ["/0", "/1"]
-    with pytest.raises(InvalidRequest, match="2 Spark jobs read batch 7, because a record in a range was left out"):
+    with pytest.raises(InvalidRequest, match="2 Spark jobs do batch 7, because a record in a range was left out"):
         offset_words([word.replace("/{split}", "") for word in WORDS], made, [0, 1])
+
+
+def test_a_split_that_has_nothing_to_read_any_more_is_given_a_range_without_a_record() -> None:
+    """What an attempt before it has written is in the output until a job writes nothing in its place."""
+    made, by = plan([planned(0, 5, 9), planned(1, 0, 3)], splits=2), Actor(None, None)
+    of_one = next(number for number, split in enumerate(made.splits) if split[0].topic_partition == tp(1))
+    without = planned_anew(made, plan([planned(0, 5, 9), planned(1, 0, 0)]), by, "held")
+    assert without.overwrites == (of_one,)
+    words = offset_words(WORDS, without, without.splits_to_start())[of_one]
+    assert words[:5] == ['--assign={"orders":[0]}', "--from", '{"orders":{"0":9} }', "--to", '{"orders":{"0":9} }']
+    assert words[5] == f"/lake/{made.batch.key}/{of_one}"
+    with pytest.raises(InvalidRequest, match="what a split has written has to go"):
+        offset_words([word.replace("/{split}", "") for word in WORDS], without, without.splits_to_start())
+    in_one_place = [word.replace("/{split}", "") for word in WORDS]  # nothing, in whatever order
+    assert len(offset_words(in_one_place, emptied(made, by, "skip"), [0, 1])) == 2
+    (alone,) = offset_words(WORDS, emptied(plan([planned(0, 5, 9)]), by, "skip"), [0])
+    assert alone[2] == alone[4] == '{"orders":{"0":9} }'
 
 
 @pytest.mark.parametrize("bound", ["{starting_offsets}", "{ending_offsets}", "{assign}"])

@@ -23,12 +23,14 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.read_reports import SplitAttempt
+from airflow_kafka_offsets.plan.plan_json import spark_options
 from airflow_kafka_offsets.spark import kafka_source as source_module
 from airflow_kafka_offsets.spark import planned_batch, read_batch, report_batch
 from airflow_kafka_offsets.spark.sinks import files
 from testbed.broker import KafkaBroker
 from testbed.ports import free_ports
 from testbed.topics import wait_for
+from tests.builders import planned, tp
 from tests.spark.conftest import (
     Plans,
     attempts,
@@ -46,6 +48,23 @@ SERVERS = "kafka.bootstrap.servers"
 
 
 # What is read
+
+
+def test_a_job_that_is_given_a_range_without_a_record_replaces_what_was_there_with_nothing(
+    spark: SparkSession, broker: KafkaBroker, filled: Filled, tmp_path: Path
+) -> None:
+    """So it is told to where a batch was planned anew: docs/existing-dag.md."""
+    orders, output = filled(10), str(tmp_path / "output")
+
+    def read_into(start: int, end: int) -> None:
+        made = planned(tp(0, orders), start, end)
+        reader = spark.read.format("kafka").option(SERVERS, broker.bootstrap_servers).options(**spark_options([made]))
+        reader.load().select("offset").write.mode("overwrite").parquet(output)
+
+    read_into(2, 5)
+    assert sorted(row[0] for row in spark.read.parquet(output).collect()) == [2, 3, 4]
+    read_into(7, 7)
+    assert spark.read.parquet(output).collect() == []
 
 
 def test_exactly_the_ranges_are_read_though_there_is_more_on_both_sides(

@@ -110,7 +110,12 @@ batch("batch_retried", retries=1)
 batch(
     "batch_of_an_old_job",
     submit=lambda arguments: read_by_offsets.expand(arguments=arguments),
-    application_args=["{{ params.output }}/{batch_key}.json", "{assign}", "{starting_offsets}", "{ending_offsets}"],
+    application_args=[
+        "{{ params.output }}/{batch_key}-{split}.json",
+        "{assign}",
+        "{starting_offsets}",
+        "{ending_offsets}",
+    ],
     require_report=False,
 )
 batch("batch_marked", retries=1)  # whose resolve task a person marks: a success without XComs is any pipeline's
