@@ -75,6 +75,7 @@ ASK = st.one_of(
             "unavailable": st.just("hold"),
             "hold": st.lists(PLACE.map(lambda tp: f"{tp.topic}-{tp.partition}"), min_size=1, max_size=2, unique=True),
             "new_partition": st.just("latest"),
+            "topic_pattern": st.just("orders"),  # of a DAG that was edited
         },
     ),
 )
@@ -700,7 +701,8 @@ class Model(RuleBasedStateMachine):
     def _old_runs_end(self, pipeline: str) -> None:
         """A run that was not over is cleared: it gets through, its batch is gone, or it was told to wait for words."""
         for run in [run for run in self.world.runs if run.pipeline == pipeline and not run.is_done][-3:]:
-            run.ask = {k: v for k, v in run.ask.items() if k not in ("skip", "re_plan", "redo", "restart", "hold")}
+            once = ("skip", "re_plan", "redo", "restart", "hold", "topic_pattern")
+            run.ask = {name: word for name, word in run.ask.items() if name not in once}
             said = []
             for _ in range(8):
                 error = self._with_retries(run)

@@ -140,6 +140,8 @@ class World:
 
     def start_resolve(self, run: Run, **more: Any) -> Step:
         ask = {**run.ask, **more}
+        if "topic_pattern" in ask:
+            ask.pop("hold", None)  # it may name what is not subscribed to
 
         def call() -> Assignment:
             modes = {name: value for name, value in self.modes[run.pipeline].items() if name != "require_report"}
