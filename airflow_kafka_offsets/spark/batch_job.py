@@ -57,6 +57,7 @@ def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None
     with progress_lines(spark, f"{name}: looks at the output and at Kafka"):
         getattr(write, "check", lambda _: None)(spark)
         refuse_unknown_output(spark, batch, write)
+        _refuse_rows_of_another_log(spark, batch, write)
         records = read_batch(spark, batch, **{**getattr(write, "source_options", {}), **options})
     with progress_lines(spark, f"{name}: writes"):
         try:
@@ -143,6 +144,25 @@ def _is_in_the_way(batch: Batch, key: str) -> bool:
 def _is_committed(batch: Batch) -> bool:
     found = read_what_is_left(batch.store, batch.folder)
     return found is not None and found.log.committed is not None
+
+
+def _refuse_rows_of_another_log(spark: SparkSession, batch: Batch, write: Any) -> None:
+    """What the same batch has merged of a topic that was made anew since would look newer: offsets begin anew.
+
+    :raises InvalidRequest: the table has such rows.
+    """
+    topics = sorted(batch.topics_made_anew)
+    for sink in getattr(write, "sinks", [write]) if topics else ():
+        rows = sink.rows(spark, (batch.key, batch.key)) if getattr(sink, "is_merged", False) else None
+        if rows is not None and not rows.where(rows["topic"].isin(topics) & (rows["offset"] >= 0)).isEmpty():
+            raise InvalidRequest(
+                [
+                    f"{sink.output} has rows that {batch.plan.batch} has merged, and {', '.join(topics)} was deleted "
+                    "and created again since: its new records have lower offsets, and would change none of these rows. "
+                    f"Nothing was begun. Set the column offset to -1 where kafka_batch = '{batch.key}' and topic is "
+                    f"one of {', '.join(topics)}. Then clear the Spark task."
+                ]
+            )
 
 
 def _frames(written: Any) -> list[Any]:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
+from airflow_kafka_offsets.kafka_values import topics_made_anew
 from airflow_kafka_offsets.log.entries import Planned
 from airflow_kafka_offsets.log.pipeline_log import entries_since_clean, read_plan
 from airflow_kafka_offsets.log.read_reports import SplitAttempt, set_aside_before
@@ -114,6 +115,13 @@ class Batch:
     @property
     def topics_of_all_splits(self) -> set[str]:
         return {topic for plan in self._plans for topic in plan.topics}
+
+    @property
+    def topics_made_anew(self) -> set[str]:
+        """Those that the split reads, and of which an earlier plan of the batch has read another log."""
+        now = self.plan.found.topic_ids
+        of_plans = (topics_made_anew(plan.found.topic_ids, now) for plan in self._plans)
+        return {p.topic_partition.topic for p in self.partitions} & set().union(*of_plans)
 
     @cached_property
     def _plans(self) -> list[Plan]:

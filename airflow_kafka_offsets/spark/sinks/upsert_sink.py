@@ -4,7 +4,8 @@ A batch that is done again after later ones must not put its old values over the
 partition and offset of the record that it comes from, and is updated only by a later batch of the log, or by the same
 batch and an offset of the same partition that is not lower. With that, doing a batch again, in any order, by any number
 of drivers at once, changes nothing; with a mended definition it mends the rows that still come from its records. The
-batch comes before the offset: where a topic was re-created, offsets begin anew.
+batch comes before the offset: where a topic was re-created, offsets begin anew. A window comes after those that start
+before it.
 
 A key that is deleted has a row, too. Its column ``kafka_deleted`` is true, and its values are null. If the row were
 gone, a late driver, or a batch that is done again, would find no row and bring the old values back: nothing would say
@@ -21,10 +22,11 @@ What it is not:
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.plan.plan import number_of
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SOURCE = ("topic", "partition", "offset")
+_PLAIN_WINDOW = re.compile(r"[0-9]{8}T[0-9]{6}Z--[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
+_LENGTH_OF_START = len("20261122T020000")
 TWO_PARTITIONS = "a key has records in two partitions, whose offsets do not say which is newer"
 TWICE = (
     "it has a key in two rows. Was it written without upsert, or with other keys? Give the upsert a table of its own"
@@ -62,6 +66,7 @@ class UpsertSink:
 
     into: DeltaSink | IcebergSink | JdbcSink
     key_columns: tuple[str, ...]
+    is_merged: ClassVar[bool] = True
 
     @property
     def output(self) -> str:
@@ -184,13 +189,19 @@ def _merge(into: DeltaSink | IcebergSink, keys: Sequence[str], records: DataFram
 def _is_newer(batch: SinkBatch, offset_is_not_lower: str) -> str:
     """SQL: whether a record of the batch is newer than the row ``t``, or is the one that the row was made of.
 
-    A window is neither earlier nor later.
+    Of two windows the one that starts later is the newer, where both say their starts to the second, for all topics:
+    of one log its offsets are higher, too. Of other windows, and of those of one second, the offsets say it.
     """
-    number = number_of(batch.key)
-    if not number:
+    number, column = number_of(batch.key), f"t.{BATCH_COLUMN}"
+    if number:
+        own, of_row, knows = f"{number:010}", f"left({column}, 10)", "true"
+    elif _PLAIN_WINDOW.fullmatch(batch.key):
+        size, own = len(batch.key), batch.key[:_LENGTH_OF_START]
+        of_row, knows = f"left({column}, {_LENGTH_OF_START})", f"length({column}) = {size}"
+    else:
         return offset_is_not_lower
-    own, of_row = f"'{number:010}'", f"left(t.{BATCH_COLUMN}, 10)"
-    return f"({of_row} < {own} OR {of_row} = {own} AND {offset_is_not_lower})"
+    is_later, is_same = f"{knows} AND {of_row} < '{own}'", f"NOT ({knows}) OR {of_row} = '{own}'"
+    return f"({is_later} OR ({is_same}) AND {offset_is_not_lower})"
 
 
 def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: SinkBatch) -> None:

@@ -14,6 +14,7 @@ from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.plan.topic_outputs import of_topic
 from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.values.row_definition import RowDefinition
+from testbed.broker import KafkaBroker
 from testbed.jars import spark_jars as kafka_jars
 from testbed.java import Java
 from testbed.postgres import PASSWORD, Postgres
@@ -160,6 +161,30 @@ def test_a_driver_that_is_killed_between_two_tables_is_not_committed_and_the_nex
     ask(lab, job(plans, batch, MENDED, good, bad=bad))
     require_read(batch)
     assert offsets(lab, good, bad) == [[0, 1, 2], []]
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "jdbc"])
+def test_rows_of_a_batch_whose_topic_was_made_anew_do_not_keep_its_new_records_away(
+    kind: str, plans: Plans, produced: Any, broker: KafkaBroker, lab: Lab, by_topic: Callable[[str], Words]
+) -> None:
+    """Offsets begin anew, and the batch's number is the same: by both, the rows that are there would be newer."""
+    definition = json_rows("id INT, name STRING", keys=("id",))
+    create_object(plans.store, definition.object_name, definition.to_dict())
+    topic, sink = produced([b"{}", b'{"id":1,"name":"old"}', b'{"id":2,"name":"old"}']), by_topic(kind)
+    batch = plans.batch({(topic, 0): (1, 3)})
+    ask(lab, job(plans, batch, definition, sink))
+    broker.delete_topic(topic)
+    produced([b'{"id":1,"name":"new"}'], name=topic)
+    batch = planned_anew(batch, plans.plan({(topic, 0): (0, 1)}))
+    with pytest.raises(Failed, match="would change none of these rows") as failed:
+        ask(lab, job(plans, batch, definition, sink))
+    assert f"kafka_batch = '{batch.log.plan.batch.key}'" in str(failed.value)
+    for number in (1, 2):
+        assert [number, number, "old", 0] in entities(lab, sink, topic)
+    lab.ask("set_offsets", words=sink, topic=topic, key=batch.log.plan.batch.key)
+    ask(lab, job(plans, batch, definition, sink))
+    require_read(batch)
+    assert entities(lab, sink, topic) == [[2, -1, "old", 0], [1, 0, "new", 0]]
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg", "jdbc"])

@@ -24,7 +24,9 @@ from airflow_kafka_offsets.spark.driver_jvm import Folders
 from airflow_kafka_offsets.spark.jobs.audit_output import count_places
 from airflow_kafka_offsets.spark.row_sink import BadRecordPlace, RowSink
 from airflow_kafka_offsets.spark.sinks.files_sink import JOURNAL
+from airflow_kafka_offsets.spark.sinks.jdbc_sink import JdbcSink
 from airflow_kafka_offsets.spark.sinks.postgresql import Connection
+from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
 from airflow_kafka_offsets.values.row_definition import parse_limit
 from tests.spark.sinks import outputs
 from tests.spark.sinks.after import After
@@ -192,6 +194,16 @@ class Driver:
             frame = outputs.whole(kind, self.spark, {"root": root, "name": name.removeprefix("lake.db.")})
         found = [] if frame is None else frame.orderBy("offset").selectExpr(*columns.split("; ")).collect()
         return [[value if isinstance(value, int) else str(value) for value in row] for row in found]
+
+    def set_offsets(self, words: Mapping[str, Any], topic: str, key: str) -> None:
+        """What a person does whom a batch asks to."""
+        table = sink_of(words, topic)
+        mine = f"kafka_batch = '{key}' AND topic = '{topic}'"
+        if isinstance(table, JdbcSink):
+            with table.database.connection(self.spark) as connection:
+                connection.run(f'UPDATE {table.table.sql} SET "offset" = -1 WHERE {mine}')
+        else:
+            self.spark.sql(f"UPDATE {table.sql_name} SET offset = -1 WHERE {mine}")  # type: ignore[attr-defined]
 
     def _do_in_swap(self, commands: Sequence[Mapping[str, Any]]) -> None:
         """When files are about to be swapped, and what the swap has to do has been read."""

@@ -63,6 +63,27 @@ def test_a_topic_that_was_re_created_is_newer_although_its_offsets_are_lower(
     assert newest(output) == after
 
 
+def test_so_it_is_in_a_window_that_starts_later(kind: str, output_of: Callable[[str], Output]) -> None:
+    """A DAG of windows has no position, which would tell it of the new topic."""
+    output, (first, second, third) = (
+        output_of(kind),
+        (f"20261122T0{n}0000Z--20261122T0{n + 1}0000Z-1a2b3c4d" for n in (1, 2, 3)),
+    )
+    by_topic = "20261122T040000Z--20261122T050000Z-5e6f7a8b-1a2b3c4d"
+    output.write(first, [record(1, 900, "a"), record(2, 901, "a"), record(3, 902, "a")])
+    output.write(second, [record(1, 903, "b"), record(2, 904, "b")])
+    output.write(first, [record(1, 900, "A"), record(2, 901, "A"), record(3, 902, "A")], attempt=2)
+    assert newest(output) == {1: (903, "b"), 2: (904, "b"), 3: (902, "A")}
+    output.write(third, [record(1, 3, "of the new topic")])
+    output.write(second, [record(1, 905, "c"), record(2, 904, "c")], attempt=2)
+    after = {1: (3, "of the new topic"), 2: (904, "c"), 3: (902, "A")}
+    assert newest(output) == after
+    output.write(by_topic, [record(1, 2, "d"), record(2, 905, "d")])  # each topic starts at another time
+    assert newest(output) == {**after, 2: (905, "d")}
+    output.write(third, [record(1, 4, "e"), record(2, 5, "e")], attempt=2)
+    assert newest(output) == {**after, 1: (4, "e"), 2: (905, "d")}
+
+
 def test_a_key_in_two_partitions_and_a_record_without_key_are_refused_and_nothing_is_written(
     kind: str, output_of: Callable[[str], Output]
 ) -> None:
