@@ -209,9 +209,12 @@ def _resolve_start(
 def _state(
     request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot
 ) -> Known | NeedsReset | Resolved:
-    if facts.positions is not None and not request.window:
-        return _from_position(request, facts, facts.positions, tp, snapshot)
-    return _from_mode(request, facts, tp, snapshot)
+    if facts.positions is None or request.window:
+        return _from_mode(request, facts, tp, snapshot)
+    if tp.topic in facts.recreated:
+        return Resolved(snapshot.log_start_offset, "topic re-created → log start")
+    position = facts.positions.get(tp)
+    return _new(request, facts, tp, snapshot) if position is None else position
 
 
 def to_compare(request: PlanRequest, facts: Facts) -> dict[TopicPartition, Known]:
@@ -238,19 +241,6 @@ def to_compare(request: PlanRequest, facts: Facts) -> dict[TopicPartition, Known
             if isinstance(state, Known) and state.leader_epoch is not None:
                 found[tp] = state
     return found
-
-
-def _from_position(
-    request: PlanRequest,
-    facts: Facts,
-    positions: Mapping[TopicPartition, Known],
-    tp: TopicPartition,
-    snapshot: PartitionSnapshot,
-) -> Known | Resolved:
-    position = positions.get(tp)
-    if tp.topic in facts.recreated:
-        return Resolved(snapshot.log_start_offset, "topic re-created → log start")
-    return _new(request, facts, tp, snapshot) if position is None else position
 
 
 def _new(request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot) -> Resolved:

@@ -142,6 +142,15 @@ def test_the_definition_is_put_into_the_work_store_under_its_digest(tmp_path: Pa
     assert put_definition(ResolveParameters(), store, ["orders"]) is None
 
 
+def test_a_schema_may_lie_wherever_a_work_store_may(tmp_path: Path) -> None:
+    (tmp_path / "order.ddl").write_text("id BIGINT")
+    asked = ResolveParameters(value={"format": "json", "schema_file": f"file://{tmp_path}/order.ddl"})
+    made = put_definition(asked, LocalStore(tmp_path / "store"), ["orders"])
+    assert made is not None
+    assert made.value is not None
+    assert made.value.schema == "id BIGINT"
+
+
 def test_a_schema_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     for path, problem in ((str(tmp_path / "none.ddl"), "cannot be read here"), ("none.ddl", "give the whole path")):
         asked = ResolveParameters(value={"format": "json", "schema_file": path})
