@@ -7,7 +7,16 @@ batch that has its name from its bounds, moves no position, and may be planned a
 from __future__ import annotations
 
 from airflow_kafka_offsets.batch import messages
-from airflow_kafka_offsets.batch.decide_batch import BatchAtHand, do, do_again, leave, plan_anew, why_anew, window_draft
+from airflow_kafka_offsets.batch.decide_batch import (
+    BatchAtHand,
+    do,
+    do_again,
+    leave,
+    plan_anew,
+    why_anew,
+    window_draft,
+    with_what_may_be_lost,
+)
 from airflow_kafka_offsets.batch.make_draft import Start, draft
 from airflow_kafka_offsets.batch.orders import (
     Commit,
@@ -131,6 +140,7 @@ def _create(order: RunsBatch, s: Situation, on: GoesOn) -> Decision:
         start = Start(on.position, on.position, adopted(order, on), applied, before=newest, whole=not on.by_group)
     fresh = draft(request, me, s, start).with_warnings(on.warnings)
     fresh = fresh.with_warnings(_set_back_warning(fresh, on))
+    fresh = with_what_may_be_lost(order, s, fresh) if start.position is None else fresh
     if fresh.empty and not _orders_something(order, on) and not _records_something(request, fresh, on.position):
         return Nothing(messages.has_nothing(on.after), fresh)
     moved = output_after(request, fresh.asked, newest)

@@ -58,6 +58,7 @@ from airflow_kafka_offsets.plan.plan import Asked, Draft, Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.planned_anew import as_first_started, planned_anew, shortened, skipped
 from airflow_kafka_offsets.plan.position import position_within
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, claim_of
+from airflow_kafka_offsets.request.modes import AtTimestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +368,17 @@ def window_draft(order: RunsBatch, s: Situation, *, first: bool = False) -> Draf
         ]
         what = f"The records went before the {claim} was planned."
         raise DataLoss(lines, messages.advance_or_stop(what))
+    return with_what_may_be_lost(order, s, with_lost(lost, fresh), before)
+
+
+def with_what_may_be_lost(order: RunsBatch, s: Situation, fresh: Draft, before: Plan | None = None) -> Draft:
+    """``fresh``, which starts by time, with a warning where retention may have passed that time.
+
+    :param before: the window before, which may know it.
+    """
+    since, now_ms = order.request.startup, order.request.run_context.now_ms
+    if not isinstance(since, AtTimestamp):
+        return fresh
     settings = s.need(SettingsOf(tuple(topics_now(order, s).topics)))
-    perhaps = may_be_lost(before, fresh, settings, order.request.run_context.now_ms)
-    return with_lost(lost, fresh).with_warnings([may_lack(perhaps)] if perhaps else [])
+    perhaps = may_be_lost(before, fresh, since, settings, now_ms)
+    return fresh.with_warnings([may_lack(perhaps)] if perhaps else [])

@@ -33,7 +33,7 @@ from airflow_kafka_offsets.kafka_values import (
 )
 from airflow_kafka_offsets.plan.plan import Draft, Plan, PlannedPartition
 from airflow_kafka_offsets.plan.plan_table import first_few
-from airflow_kafka_offsets.request.modes import time_of
+from airflow_kafka_offsets.request.modes import AtTimestamp, time_of
 from airflow_kafka_offsets.request.times import DEFAULT_CLOCK_SKEW_MS, DEFAULT_IDLE_TIMEOUT_MS, iso
 
 _SHOWN, _SHOWN_LATE = 3, 10
@@ -257,9 +257,17 @@ def lost_between(previous: Plan, following: Draft) -> dict[TopicPartition, int]:
 
 
 def may_be_lost(
-    previous: Plan | None, following: Draft, settings: Mapping[str, TopicSettings], now_ms: int
+    previous: Plan | None,
+    following: Draft,
+    since: AtTimestamp,
+    settings: Mapping[str, TopicSettings],
+    now_ms: int,
 ) -> list[TopicPartition]:
-    """The partitions that start with their logs, where retention may have reached into the window, and nobody knows."""
+    """The partitions that start with their logs, where retention may have passed the time, and nobody knows.
+
+    :param previous: the window before, if there is one: where it ended, it is known what is lost.
+    :param since: what was asked for.
+    """
     known = _ends_of(previous, following) if previous else {}
     return [
         p.topic_partition
@@ -267,13 +275,8 @@ def may_be_lost(
         if p.topic_partition not in known
         and p.start_offset == p.log_start_offset
         and p.start_offset > 0
-        and _may_have_come_to(_start_ms(following, p.topic_partition), settings.get(p.topic_partition.topic), now_ms)
+        and _may_have_come_to(since.of(p.topic_partition), settings.get(p.topic_partition.topic), now_ms)
     ]
-
-
-def _start_ms(window: Draft, tp: TopicPartition) -> int:
-    asked = window.asked
-    return (asked.window_bounds_by_topic or {}).get(tp.topic, asked.window_bounds or (0, 0))[0]
 
 
 def _may_have_come_to(moment_ms: int, settings: TopicSettings | None, now_ms: int) -> bool:
@@ -293,9 +296,9 @@ def with_lost(lost: Mapping[TopicPartition, int], following: Draft) -> Draft:
 
 
 def may_lack(partitions: Sequence[TopicPartition]) -> str:
-    """The warning of a window of which retention may have taken records."""
+    """The warning of a start by time that retention may have passed."""
     return (
-        f"Kafka may have deleted records of this window before it was planned, and nobody can say how many: "
+        "Kafka may have deleted records of the times that are asked for, and nobody can say how many: "
         f"{first_few([*map(str, partitions)], _SHOWN_LATE, 'partitions')} starts with its log, and retention may have "
         "come so far."
     )

@@ -362,7 +362,22 @@ def test_the_first_window_of_a_backfill_warns_where_retention_may_have_taken_rec
     memory.delete_records("orders", log_start)
     pipeline = Pipeline(memory.reader, store, "orders", group, {}, now_ms=NOW_MS)
     first = planned(pipeline, "first", **window(start, start + HOUR))
-    told = [words for words in first.warnings if "may have deleted records of this window" in words]
+    told = [words for words in first.warnings if "Kafka may have deleted records" in words]
     assert bool(told) == warns
     assert not warns or "orders[0] starts with its log" in told[0]
     assert planned(pipeline, "second", **window(start + HOUR, start + 2 * HOUR)).warnings == ()
+
+
+def test_so_does_a_first_batch_that_starts_by_time_and_none_after_it(
+    memory: AnyCluster, store: LocalStore, group: str
+) -> None:
+    start = NOW_MS - 48 * HOUR
+    memory.create_topic("orders", 1, retention_ms=24 * HOUR)
+    memory.produce("orders", timestamps_ms=[start, start + 1])
+    memory.delete_records("orders", 1)
+    parameters = {"startup_mode": "timestamp", "startup_timestamp": start}
+    pipeline = Pipeline(memory.reader, store, "orders", group, parameters, now_ms=NOW_MS)
+    assert any("orders[0] starts with its log" in words for words in pipeline.run("one").plan.warnings)
+    memory.produce("orders")
+    memory.delete_records("orders", 2)
+    assert not any("may have deleted" in words for words in pipeline.run("two").plan.warnings)
