@@ -11,6 +11,7 @@ import pytest
 
 import airflow_kafka_offsets
 from airflow_kafka_offsets import spark
+from airflow_kafka_offsets.request import parameters
 from airflow_kafka_offsets.spark import sinks
 from tests.docs.pages import PAGES
 
@@ -42,12 +43,18 @@ def test_every_parameter_is_documented_and_none_that_is_not_there(name: str) -> 
 def parameters_of(found: Any, *, whole: bool) -> set[str]:
     """Of a function; of a class those of its own ``__init__`` and of its bases', which it passes on.
 
+    A table of parameters is no such base: a task says by its own signature which of them it has.
+
     :param whole: also of bases that are Airflow's, which tells of them.
     """
     if not inspect.isclass(found):
         names = set(inspect.signature(found).parameters)
     else:
-        kinds = [kind for kind in inspect.getmro(found) if whole or kind.__module__.startswith("airflow_kafka_offsets")]
+        kinds = [
+            kind
+            for kind in inspect.getmro(found)
+            if whole or (kind.__module__.startswith("airflow_kafka_offsets") and kind.__module__ != parameters.__name__)
+        ]
         names = {name for kind in kinds for name in _own(kind)}
     return names if whole else names - {"self", "args", "kwargs"}
 
