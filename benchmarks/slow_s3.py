@@ -37,7 +37,7 @@ def slow_s3(lay_log: Callable[[Path], None]) -> Iterator[S3Files]:
         stack.enter_context(server)
         (port,) = free_ports(1)
         upstream = urlsplit(server.endpoint).netloc
-        command = [sys.executable, "-m", "testbed.delay_proxy", str(port), upstream, str(DELAY_MS / 2)]
+        command = [sys.executable, "-m", "benchmarks.long_wire", str(port), upstream, str(DELAY_MS / 2)]
         proxy = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         stack.callback(proxy.kill)
         assert proxy.stdout is not None
