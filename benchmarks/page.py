@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_kafka_offsets.batch.standing import NextRun
+from airflow_kafka_offsets.batch.pipeline_status import NextRun
 from airflow_kafka_offsets.hooks.work_store import store_of_airflow
 from airflow_kafka_offsets.log.entries import Planned
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog

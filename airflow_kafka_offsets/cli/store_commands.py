@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from airflow_kafka_offsets.batch.standing import counted_batches, left_out
+from airflow_kafka_offsets.batch.pipeline_status import counted_batches, left_out
 from airflow_kafka_offsets.cli.batch_tables import entries_of, facts_of, is_verified, ranges_of, splits_of
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import find_batch, pipeline_asked_for, work_store

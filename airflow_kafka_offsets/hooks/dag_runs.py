@@ -12,7 +12,7 @@ from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from airflow_kafka_offsets.batch.standing import NextRun
+from airflow_kafka_offsets.batch.pipeline_status import NextRun
 from airflow_kafka_offsets.hooks.run_context import PLAN_XCOM
 from airflow_kafka_offsets.request.times import parse_timestamp_ms
 

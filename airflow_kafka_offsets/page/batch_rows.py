@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_kafka_offsets.batch.standing import Tone, clock, short_time
+from airflow_kafka_offsets.batch.pipeline_status import Tone, clock, short_time
 from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.batch_lines import BatchLine, DamagedLine, Line
 from airflow_kafka_offsets.log.last_runs import time_of_id

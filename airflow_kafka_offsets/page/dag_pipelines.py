@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from airflow_kafka_offsets.batch.standing import NextRun
+from airflow_kafka_offsets.batch.pipeline_status import NextRun
 from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.errors import InvalidRequest, NoPosition, StoreDamaged, StoreUnavailable
 from airflow_kafka_offsets.log.batch_lines import BatchLine, line_of, read_line

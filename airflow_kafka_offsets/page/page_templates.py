@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from airflow_kafka_offsets.batch.standing import UNKNOWN, clock
+from airflow_kafka_offsets.batch.pipeline_status import UNKNOWN, clock
 from airflow_kafka_offsets.cli.printing import harmless
 from airflow_kafka_offsets.hooks.page_link import PAGE_PREFIX
 from airflow_kafka_offsets.kafka_values import RunKey

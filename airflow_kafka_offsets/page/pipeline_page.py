@@ -10,7 +10,7 @@ import shlex
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from airflow_kafka_offsets.batch.standing import NextRun, Standing, figures, sentence
+from airflow_kafka_offsets.batch.pipeline_status import NextRun, PipelineStatus, figures, sentence
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.log.batch_lines import BatchLine, Line, read_lines
@@ -54,14 +54,14 @@ def pipeline_view(pipeline: PagePipeline, asked: BatchesAsked, looks: KafkaLooks
         not_asked.append(str(error))
     if found.batch is not None:
         answer = kafka_answer(pipeline, found, looks, not_asked)
-    standing = _standing(found, answer, lines, now, next_run)
+    status = _status(found, answer, lines, now, next_run)
     return PipelineView(
         pipeline_id=pipeline.log.pipeline_id,
         dag_id=pipeline.dag_id,
         task_id=pipeline.task_id,
         about=_about(pipeline, found),
-        sentence=sentence(standing) if found.newest or not not_asked else (),
-        figures=figures(standing),
+        sentence=sentence(status) if found.newest or not not_asked else (),
+        figures=figures(status),
         chart=_chart(lines),
         batches=batches,
         newest=_name(found),
@@ -102,14 +102,14 @@ def _next_run(pipeline: PagePipeline, not_asked: list[str]) -> NextRun | None:
         return None
 
 
-def _standing(
+def _status(
     found: NewestFound, answer: KafkaAnswer | None, lines: Sequence[Line], now: int, next_run: NextRun | None
-) -> Standing:
+) -> PipelineStatus:
     if found.batch is None:
-        return Standing(found.window, now, _totals_of(lines) if found.window else None, next_run=next_run)
+        return PipelineStatus(found.window, now, _totals_of(lines) if found.window else None, next_run=next_run)
     measured = answer.measured if answer else None
     lag, keeps_all = (measured.together, measured.keeps_all) if measured else (None, False)
-    return Standing(found.batch, now, found.batch.summary.totals, lag, keeps_all, next_run)
+    return PipelineStatus(found.batch, now, found.batch.summary.totals, lag, keeps_all, next_run)
 
 
 def _totals_of(lines: Sequence[Line]) -> Totals:

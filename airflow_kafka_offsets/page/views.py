@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
-from airflow_kafka_offsets.batch.standing import Figure, Phrase, Tone
+from airflow_kafka_offsets.batch.pipeline_status import Figure, Phrase, Tone
 from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
 
 Row = TypeVar("Row")

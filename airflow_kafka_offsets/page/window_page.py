@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from airflow_kafka_offsets.batch.standing import Tone
+from airflow_kafka_offsets.batch.pipeline_status import Tone
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.log.batch_lines import BatchLine, Line, read_lines

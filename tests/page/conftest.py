@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.batch.standing import NextRun
+from airflow_kafka_offsets.batch.pipeline_status import NextRun
 from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
 from airflow_kafka_offsets.page.dag_pipelines import PagePipeline

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
-from airflow_kafka_offsets.batch.standing import NextRun, clock
+from airflow_kafka_offsets.batch.pipeline_status import NextRun, clock
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import ClusterUnavailable, StoreUnavailable
 from airflow_kafka_offsets.kafka_values import TopicPartition

@@ -60,7 +60,7 @@ class NextRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PipelineStatus:
     """What is known of a pipeline now.
 
     :ivar newest: the newest batch, or of a pipeline that has windows alone, its newest window; ``None``: there is none.
@@ -126,17 +126,17 @@ def clock(at_ms: int, now_ms: int, *, seconds: bool = True) -> str:
 # ── the sentence ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def sentence(standing: Standing) -> tuple[Phrase, ...]:
+def sentence(status: PipelineStatus) -> tuple[Phrase, ...]:
     """How it stands, in phrases."""
-    newest = standing.newest
+    newest = status.newest
     if newest is None:
         return (Phrase("The pipeline has no batch yet."),)
-    parts = [_of_newest(newest, standing.now_ms), *_since(newest, standing), *left_out(standing.totals)]
-    margin_ms, until_ms = standing.lag.margin_ms if standing.lag else None, standing.until_next_ms
-    if standing.unread and margin_ms is not None and until_ms is not None and margin_ms < until_ms:
+    parts = [_of_newest(newest, status.now_ms), *_since(newest, status), *left_out(status.totals)]
+    margin_ms, until_ms = status.lag.margin_ms if status.lag else None, status.until_next_ms
+    if status.unread and margin_ms is not None and until_ms is not None and margin_ms < until_ms:
         parts.append(Phrase("Retention may take unread records before the next run.", "bad"))
-    if standing.overdue_since:
-        parts.append(Phrase(f"The next run is overdue since {standing.overdue_since}.", "bad"))
+    if status.overdue_since:
+        parts.append(Phrase(f"The next run is overdue since {status.overdue_since}.", "bad"))
     return tuple(parts)
 
 
@@ -150,21 +150,21 @@ def _of_newest(newest: BatchLine, now_ms: int) -> Phrase:
     return Phrase(f"{every} is committed.", "good")
 
 
-def _since(newest: BatchLine, standing: Standing) -> list[Phrase]:
+def _since(newest: BatchLine, status: PipelineStatus) -> list[Phrase]:
     """Up to where it has read, and what has come since. A window moves no position."""
     if newest.summary.number is None:
         return []
-    parts, unread = [], standing.unread
+    parts, unread = [], status.unread
     if newest.committed is not None:
         parts.append(
-            Phrase(f"{newest.title} {_did(newest.summary)} {clock(newest.summary.planned_ms, standing.now_ms)}.")
+            Phrase(f"{newest.title} {_did(newest.summary)} {clock(newest.summary.planned_ms, status.now_ms)}.")
         )
     if unread is None:
         parts.append(Phrase("How many records have come since is not known."))
     elif not unread:
         parts.append(Phrase("No record has come since then."))
     else:
-        behind_ms = standing.lag.behind_ms if standing.lag else None
+        behind_ms = status.lag.behind_ms if status.lag else None
         is_new = newest.committed is not None and not newest.summary.left
         what = (
             f"Since then {_have(unread)} come" if is_new else f"{counted(unread, 'record')} {_are(unread)} not read yet"
@@ -207,21 +207,21 @@ def _have(number: int) -> str:
 # ── the figures ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def figures(standing: Standing) -> tuple[Figure, ...]:
+def figures(status: PipelineStatus) -> tuple[Figure, ...]:
     """The six, always in this order."""
-    totals, lag = standing.totals or Totals(), standing.lag or LagAndMargin()
+    totals, lag = status.totals or Totals(), status.lag or LagAndMargin()
     left = totals.lost + totals.skipped
     aside = f", in batch {totals.last_set_aside}" if totals.last_set_aside is not None else ""
-    counts = standing.totals is not None
+    counts = status.totals is not None
     return (
         Figure("unread", UNKNOWN if lag.lag is None else f"{lag.lag:,}", "records not read yet", lag.lag),
         _age(lag),
-        _margin(lag, standing.keeps_all, standing.until_next_ms),
-        _next(standing),
+        _margin(lag, status.keeps_all, status.until_next_ms),
+        _next(status),
         Figure(
             "lost",
             f"{left:,}" if counts else UNKNOWN,
-            f"lost or skipped, in {standing.counted_in}",
+            f"lost or skipped, in {status.counted_in}",
             left if counts else None,
             "bad" if left else "plain",
         ),
@@ -252,18 +252,18 @@ def _margin(lag: LagAndMargin, keeps_all: bool, until_next_ms: int | None) -> Fi
     return Figure("retention", short_time(lag.margin_ms), words, lag.margin_ms, "bad" if near else "plain")
 
 
-def _next(standing: Standing) -> Figure:
-    until_ms, run = standing.until_next_ms, standing.next_run
+def _next(status: PipelineStatus) -> Figure:
+    until_ms, run = status.until_next_ms, status.next_run
     if run is None:
         return Figure("next_run", UNKNOWN, "to the next run", None)
     if until_ms is None or run.at_ms is None:
         return Figure("next_run", "none", f"no next run by a clock ({run.words})", None)
-    if standing.overdue_since:
-        words = f"the next run, since {standing.overdue_since} ({run.words})"
+    if status.overdue_since:
+        words = f"the next run, since {status.overdue_since} ({run.words})"
         return Figure("next_run", "overdue", words, until_ms, "bad")
     return Figure(
         "next_run",
         short_time(max(0, until_ms)),
-        f"to the next run ({clock(run.at_ms, standing.now_ms)}, {run.words})",
+        f"to the next run ({clock(run.at_ms, status.now_ms)}, {run.words})",
         until_ms,
     )
