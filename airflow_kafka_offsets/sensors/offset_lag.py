@@ -84,7 +84,15 @@ class OffsetLagSensor(WaitingSensor, ScopeParameters):
     ) -> None:
         super().__init__(**kwargs)
         self.kafka_config_id = kafka_config_id
-        ScopeParameters.__init__(self, topics, topic_pattern, partitions, group_id, isolation_level, pipeline_id)
+        ScopeParameters.__init__(
+            self,
+            topics=topics,
+            topic_pattern=topic_pattern,
+            partitions=partitions,
+            group_id=group_id,
+            isolation_level=isolation_level,
+            pipeline_id=pipeline_id,
+        )
         self.min_records = min_records
         self.max_age = max_age
         self.min_retention_margin = min_retention_margin

@@ -75,7 +75,14 @@ class PartitionDiscoverySensor(WaitingSensor, ScopeParameters):
     ) -> None:
         super().__init__(**kwargs)
         self.kafka_config_id = kafka_config_id
-        ScopeParameters.__init__(self, topics, topic_pattern, partitions, group_id, pipeline_id=pipeline_id)
+        ScopeParameters.__init__(
+            self,
+            topics=topics,
+            topic_pattern=topic_pattern,
+            partitions=partitions,
+            group_id=group_id,
+            pipeline_id=pipeline_id,
+        )
         self.policies = policies
         self.hold = hold
         self.resolve_task_id = resolve_task_id

@@ -88,7 +88,15 @@ class WindowCompleteSensor(WaitingSensor, ScopeParameters):
     ) -> None:
         super().__init__(**kwargs)
         self.kafka_config_id = kafka_config_id
-        ScopeParameters.__init__(self, topics, topic_pattern, partitions, group_id, isolation_level, pipeline_id)
+        ScopeParameters.__init__(
+            self,
+            topics=topics,
+            topic_pattern=topic_pattern,
+            partitions=partitions,
+            group_id=group_id,
+            isolation_level=isolation_level,
+            pipeline_id=pipeline_id,
+        )
         self.end = end
         self.idle_timeout = idle_timeout
         self.clock_skew = clock_skew
