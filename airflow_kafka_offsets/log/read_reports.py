@@ -110,9 +110,9 @@ def sole_attempts(names: Iterable[str]) -> dict[int, int] | None:
     """
     found = {int(match[1]): match for match in map(_NAME.fullmatch, names) if match}
     reads = {f"{match[0].partition('.')[0]}.{kind}.json" for match in found.values() for kind in ("begun", "report")}
-    return (
-        {split: int(match[2]) for split, match in found.items()} if {*names} == {"1.json", "2.json", *reads} else None
-    )
+    if {*names} != {"1.json", "2.json", *reads}:
+        return None
+    return {split: int(match[2]) for split, match in found.items()}
 
 
 def highest_attempts(batch: StoredBatch, splits: Collection[int]) -> dict[int, int]:
