@@ -30,7 +30,8 @@ class HttpProxy:
     """A server on a port of its own, in a ``with`` block.
 
     :ivar faults: what is done to the next requests for which ``meant`` is true, one each: a status; ``cut before`` (the
-        request never arrives), ``cut after`` (it arrives, and its answer is lost), ``hang`` (nothing comes back).
+        request never arrives), ``cut after`` (it arrives, and its answer is lost), ``hang`` (nothing comes back),
+        ``half`` (of the answer comes).
     :ivar done: the faults that have been played.
     :ivar delay_s: what each request takes longer.
     :ivar authorization: the header that a request must have; by default none has to. A request without it gets 401.
@@ -111,6 +112,8 @@ class HttpProxy:
         if fault == "cut after":
             _cut(request)
             return
+        if fault == "half":
+            content, headers = content[: len(content) // 2], {}
         _answer(request, status, headers, content)
 
     def _forward(self, request: BaseHTTPRequestHandler, body: bytes) -> tuple[int, dict[str, str], bytes]:

@@ -6,7 +6,7 @@ What a line does not say is what the reports say of each partition: a commit has
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -118,8 +118,7 @@ def read_lines(store: Store, folders: Iterable[str], commits: Collection[str] = 
         many requests.
     """
     questions = (partial(_read_commit if folder in commits else _read_line, store, folder) for folder in folders)
-    found: Iterator[Line | None] = ahead(questions, _AT_ONCE) if store.is_remote else (ask() for ask in questions)
-    return [line for line in found if line is not None]
+    return [line for line in ahead(store, questions, _AT_ONCE) if line is not None]
 
 
 def line_of(batch: StoredBatch) -> BatchLine:

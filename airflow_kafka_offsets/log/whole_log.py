@@ -20,12 +20,10 @@ from airflow_kafka_offsets.log.pipeline_log import PipelineLog, entries_since_cl
 from airflow_kafka_offsets.log.read_reports import attempts_of, set_aside_before, sole_attempts
 from airflow_kafka_offsets.progress_log import Progress
 from airflow_kafka_offsets.stores.open import open_store
-from airflow_kafka_offsets.stores.store import MOST_AT_ONCE, Store, ahead, get_all, list_below
+from airflow_kafka_offsets.stores.store import MANY, MOST_AT_ONCE, Store, ahead, get_all, list_below
 
 Found = BatchRecord | OrdinaryBatch | StoreDamaged | None
 Read = Callable[["_Fetched", str], BatchRecord | None]
-FOLDERS_AT_ONCE = 6
-"""Of a hundred batches each: while some are listed, the others are read. The store's client limits the requests."""
 
 
 def audit_pipeline(
@@ -150,7 +148,7 @@ class _Fetched:
 
 
 def _records(
-    pipeline: PipelineLog, above: Mapping[str, Collection[str] | None], read: Read, at_once: int = FOLDERS_AT_ONCE
+    pipeline: PipelineLog, above: Mapping[str, Collection[str] | None], read: Read, at_once: int = MOST_AT_ONCE // MANY
 ) -> Iterator[Found]:
     """What is in each batch's folder, as ``read`` understands it, or that it is an ordinary one.
 
@@ -158,7 +156,7 @@ def _records(
     """
     progress = Progress("read the log", unit="batches")
     questions = (partial(_fetch, pipeline, name, only, read is _read_with_places) for name, only in above.items())
-    for fetched, ordinary in ahead(questions, at_once) if pipeline.store.is_remote else (ask() for ask in questions):
+    for fetched, ordinary in ahead(pipeline.store, questions, at_once):
         for folder, known in ordinary.items():
             progress.add()
             try:

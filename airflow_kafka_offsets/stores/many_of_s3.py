@@ -10,21 +10,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote_plus, urlencode, urlsplit
 from xml.etree import ElementTree
 
 from airflow_kafka_offsets.stores.file_systems import MOST_PAGES
-from airflow_kafka_offsets.stores.store import MANY
 
 
+@dataclass(frozen=True, slots=True)
 class ManyOfS3:
-    """:param file_system: s3fs'; another one is made like it, which signs URLs by the present version."""
+    """:ivar file_system: s3fs'. Its client limits how many requests are under way."""
 
-    def __init__(self, file_system: Any) -> None:
-        config = {**file_system.config_kwargs, "signature_version": "s3v4"}
-        options = {**file_system.storage_options, "config_kwargs": config, "skip_instance_cache": True}
-        self._fs = type(file_system)(*file_system.storage_args, **options)
+    file_system: Any
 
     def read(self, paths: Sequence[str], end: int, timeout: float) -> list[bytes | None]:
         """The objects up to ``end``; ``None`` in the place of one that was not read."""
@@ -38,7 +36,10 @@ class ManyOfS3:
         asked, names = {"list-type": "2", "encoding-type": "url", "prefix": f"{folder}/"}, list[str]()
         for _ in range(MOST_PAGES):
             [answer] = self._ask(bucket, [f"?{urlencode(asked)}"], {}, timeout)
-            page = ElementTree.fromstring(answer or b"<none/>")
+            try:
+                page = ElementTree.fromstring(answer or b"")
+            except ElementTree.ParseError:
+                return None
             read = unquote_plus if page.findtext("{*}EncodingType") == "url" else str
             names += [f"{bucket}/{read(key.text or '')}" for key in page.iterfind("{*}Contents/{*}Key")]
             more, token = (page.findtext(f"{{*}}{name}") for name in ("IsTruncated", "NextContinuationToken"))
@@ -57,8 +58,8 @@ class ManyOfS3:
         from fsspec.asyn import sync
 
         async def every() -> list[bytes | None]:
-            await self._fs.set_session()
-            client, limit = await self._fs.get_s3(bucket), asyncio.Semaphore(MANY)
+            await self.file_system.set_session()
+            client = await self.file_system.get_s3(bucket)
             signer = await client._request_signer.get_auth_instance("s3", client.meta.region_name, "s3v4-query")
             of_an_object = await client.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "-"})
             address = of_an_object.partition("-?")[0]
@@ -66,17 +67,16 @@ class ManyOfS3:
 
             async def one(question: str) -> bytes | None:
                 with suppress(Exception):
-                    async with limit:
-                        request = AWSRequest("GET", f"{address}{question}", sent)
-                        signer.add_auth(request)
-                        response = await client._endpoint.http_session.send(request.prepare())
-                        found: bytes = await response.content
+                    request = AWSRequest("GET", f"{address}{question}", sent)
+                    signer.add_auth(request)
+                    response = await client._endpoint.http_session.send(request.prepare())
+                    found: bytes = await response.content
                     return found if response.status_code in (200, 206) else None
                 return None
 
             return await asyncio.gather(*map(one, questions))
 
         with suppress(Exception):
-            answers: list[bytes | None] = sync(self._fs.loop, every, timeout=timeout)
+            answers: list[bytes | None] = sync(self.file_system.loop, every, timeout=timeout)
             return answers
         return [None] * len(questions)

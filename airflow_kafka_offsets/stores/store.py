@@ -19,7 +19,7 @@ T = TypeVar("T")
 _AT_ONCE = 16
 MOST_AT_ONCE = 256
 """Requests of one store that are under way at a time."""
-MANY = 80
+MANY = 40
 """Of these, what one who asks for many may have."""
 DRAFT = ".draft"
 """What a name ends with that is being written, where a store has to do so. No object's does (``objects.safe_name``)."""
@@ -63,14 +63,14 @@ class Store(Protocol):
 
 def together(store: Store, *questions: Callable[[], Any]) -> Iterator[Any]:
     """The answers to questions that do not depend on each other; what one raises comes in place of its answer."""
+    return ahead(store, questions, _AT_ONCE)
+
+
+def ahead(store: Store, questions: Iterable[Callable[[], T]], at_once: int) -> Iterator[T]:
+    """The answers in the order of the questions, however many there are: no more than twice ``at_once`` are held."""
     if not store.is_remote:
         yield from (ask() for ask in questions)
-    else:
-        yield from ahead(questions, _AT_ONCE)
-
-
-def ahead(questions: Iterable[Callable[[], Any]], at_once: int) -> Iterator[Any]:
-    """The answers in the order of the questions, however many there are: no more than twice ``at_once`` are held."""
+        return
     left = iter(questions)
     with ThreadPoolExecutor(at_once) as pool:
         asked = deque(pool.submit(ask) for ask in islice(left, 2 * at_once))
@@ -99,7 +99,7 @@ def list_each(store: Store, folder: str) -> list[str]:
     """The same, by a listing of each folder."""
     names = [f"{folder}/{name}" for name in store.list(folder)]
     folders = (partial(list_each, store, name[:-1]) for name in names if name.endswith("/"))
-    below = chain.from_iterable(_many(store, folders))
+    below = chain.from_iterable(ahead(store, folders, MANY))
     return sorted([*(name for name in names if not name.endswith("/")), *below])
 
 
@@ -110,11 +110,7 @@ def get_all(store: Store, names: Sequence[str]) -> list[bytes | None]:
 
 def get_each(store: Store, names: Sequence[str]) -> list[bytes | None]:
     """The same, by a question for each."""
-    return list(_many(store, (partial(store.get, name) for name in names)))
-
-
-def _many(store: Store, questions: Iterable[Callable[[], T]]) -> Iterator[T]:
-    return ahead(questions, MANY) if store.is_remote else (ask() for ask in questions)
+    return list(ahead(store, (partial(store.get, name) for name in names), MANY))
 
 
 def unavailable(store_uri: str, verb: str, name: str, reason: str) -> StoreUnavailable:

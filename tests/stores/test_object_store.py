@@ -179,7 +179,8 @@ def test_folders_whose_names_begin_alike_are_not_looked_into(faulty: HttpProxy, 
 
 @pytest.mark.parametrize("kind", [S3], ids=["s3"], indirect=True)
 @pytest.mark.parametrize(
-    ("verb", "fault"), [*(("get", fault) for fault in (403, 404, 503, "hang")), ("list", 403), ("list", "cut after")]
+    ("verb", "fault"),
+    [*(("get", fault) for fault in (403, 404, 503, "hang")), ("list", 403), ("list", "cut after"), ("list", "half")],
 )
 def test_what_many_are_not_told_at_once_is_asked_as_always(
     faulty: HttpProxy, uri: str, verb: str, fault: int | str
