@@ -30,6 +30,7 @@ from airflow_kafka_offsets.batch.orders import (
 from airflow_kafka_offsets.batch.ownership import (
     output_after,
     refuse_another_airflows_log,
+    refuse_another_of_this_run,
     refuse_foreign_offsets,
 )
 from airflow_kafka_offsets.batch.pipeline_position import GoesOn, adopted, goes_on, log_now, topics_now
@@ -76,6 +77,7 @@ def _next_batch(order: RunsBatch, s: Situation) -> Decision:
     if own is not None and own.folder is None:
         return Nothing(messages.NOTHING_AT_FIRST)
     batch = on.newest
+    refuse_another_of_this_run(request, me, batch)
     if own is not None:
         batch = s.need(BatchIn(own.folder or ""))
         if batch is None:
@@ -203,6 +205,7 @@ def _window(order: RunsBatch, s: Situation) -> Decision:
         refuse_another_airflows_log(me, batch, batch.log.last_instance if batch else None)
     if batch is None:
         return _create_window(order, s, claim, number)
+    refuse_another_of_this_run(request, me, batch)
     step = next_step(me, batch.log, own=True, again=True, is_running=lambda run: s.need(IsRunning(run)))
     if step == "wait":
         return Wait(batch, batch.log.holder)

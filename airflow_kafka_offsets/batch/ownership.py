@@ -57,6 +57,33 @@ def refuse_another_pipeline(request: PlanRequest, signature: Signature, held: He
         raise AnotherPipeline(request.scope.pipeline_id or "", request.scope.group_id or "", lines, other)
 
 
+def refuse_another_of_this_run(request: PlanRequest, me: Actor, batch: StoredBatch | None) -> None:
+    """One DAG run's tasks that share a pipeline read the same into one place; else some would leave theirs to others.
+
+    :param batch: the newest, or the window of the request.
+    :raises InvalidRequest: another task of this DAG run, mapped or not, has it, and reads or writes something else.
+    """
+    by = batch.log.by.run if batch else None
+    if batch is None or by is None or me.run is None or by == me.run or not by.is_same_dag_run(me.run):
+        return
+    log, reads = batch.log, str(request.scope.subscription)
+    had, wanted = log.plan.asked.output, request.output
+    found = []
+    if reads != log.plan.asked.subscription and (log.plan.asked.window or not log.committed):
+        found.append(f"reads {log.plan.asked.subscription}, and this task reads {reads}")
+    if wanted != had and None not in (had, wanted) and by.task_id == me.run.task_id:
+        found.append(f"writes {had!r}, and this task writes {wanted!r}")
+    if found:
+        what = f"window {log.plan.batch.key}" if log.plan.asked.window else str(log.plan.batch)
+        raise InvalidRequest(
+            (
+                f"Another task of this DAG run, {by}, has {what} of the same pipeline "
+                f"({request.scope.pipeline_id}): it {', and '.join(found)}. This task would do that batch, and leave "
+                "out its own records. Give each of the two a pipeline_id and an output of its own.",
+            )
+        )
+
+
 # ── the group's offsets ───────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -37,6 +37,8 @@ from airflow_kafka_offsets.request.times import (
 
 OutputOrigin = Literal["fixed", "templated output", "templated sink"]
 MOST_SPLITS = 10_000
+# Somebody asks for this one run: a person, another DAG, an asset's page. In older Airflows all of these are ``manual``.
+_ASKED_FOR = frozenset({"manual", "operator_triggered", "asset_materialization"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class RunContext:
     :ivar now_ms: the clock, for "a start timestamp cannot be in the future" (B2); relative times count back from it.
     :ivar interval: the run's data interval in epoch milliseconds, ``[start, end)``; fills in missing timestamps.
     :ivar partition: what a partitioned run is for; fills them in where there is no interval that has a length.
-    :ivar run_type: Airflow's: ``manual``, ``scheduled``, ``backfill``, ``asset_triggered`` …
+    :ivar run_type: Airflow's: ``manual``, ``scheduled``, ``backfill``, ``asset_triggered``, ``operator_triggered`` …
     """
 
     now_ms: int
@@ -110,7 +112,7 @@ class PlanRequest:
             case SpecificOffsets() as start, SpecificOffsets() as end:
                 # On a schedule they would be read again and again; without numbers each run would be another window.
                 numbers = start.numbers is not None and end.numbers is not None
-                return self.run_context.run_type == "manual" and numbers
+                return self.run_context.run_type in _ASKED_FOR and numbers
             case _:
                 return False
 

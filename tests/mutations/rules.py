@@ -262,7 +262,7 @@ RULES = (
     Mutation("claims: name", "TimeClaim.name", Rather("start_ms", "bounds = f'{self.start_ms}--{self.end_ms}'"), "plan/test_window_claims"),
     Mutation("lag: limit", "Lag.is_enough", Instead("self.records >= self.limits.min_records", "self.records > self.limits.min_records"), "plan/test_consumer_lag"),
     Mutation("request: windows mirror nothing", "PlanRequest.group_follows", Always("window"), "request/test_parse_request"),
-    Mutation("request: explicit on a schedule", "PlanRequest.window", Instead("self.run_context.run_type == 'manual'", "True"), "request/test_parse|explicit_offsets_make_no_window"),
+    Mutation("request: explicit on a schedule", "PlanRequest.window", Instead("self.run_context.run_type in _ASKED_FOR", "True"), "request/test_parse|explicit_offsets_make_no_window"),
     Mutation("plan: next number", "GoesOn.next_number", Instead("max(newest, number_of(self.group_key))", "newest"), "test_disagree"),
     Mutation("rule 4: the plan", "decide_commit", Never("plan.plan_id != reference.plan_id"), "contract/test_commit"),
     Mutation("rule 4: verified", "decide_commit", Never("order.require_report"), "contract/test_commit"),
@@ -270,6 +270,9 @@ RULES = (
     Mutation("rule 4: for others", "decide_commit", Always("again.by.run == me.run"), "contract/test_commit"),
     Mutation("rule 4: another store", "decide_commit", Without("_refuse_another_store"), "contract/test_commit"),
     Mutation("rule 5: before rule 4", "decide_commit", Without("refuse_foreign_offsets"), "test_mirror"),
+    Mutation("one run: the log", "_next_batch", Without("refuse_another_of_this_run"), "contract/test_tasks_of_one_run"),
+    Mutation("one run: windows", "_window", Without("refuse_another_of_this_run"), "contract/test_tasks_of_one_run"),
+    Mutation("one run: committed", "refuse_another_of_this_run", Never("log.committed"), "contract/test_tasks_of_one_run"),
     Mutation("clean: last commits", "KEPT_COMMITS", Instead("2", "1"), "test_clean"),
     Mutation("refused: a NUL", "_NOT_AS_IT_IS", Less("'\\x00'"), "plan/test_(job_arguments|argument_rules|offset_words)"),
 )  # fmt: skip
