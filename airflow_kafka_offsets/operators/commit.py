@@ -62,7 +62,7 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
     :param kafka_config_id: the connection that the plan was made with.
     :param require_report: whether a batch with records needs matching read reports; ``"read-back"``: and each must be
         of an output that was read back, not only of what Spark scanned; ``False`` for jobs that make none: the commit
-        then trusts that the Spark task succeeded. One that was skipped has not.
+        then trusts that the tasks on the way from resolve succeeded. One that was skipped has not.
     :param depends_on_past: refused, as ``wait_for_downstream`` is: a cleared run would wait for one that waits for it.
     :param asset: what downstream DAGs are scheduled on: an outlet of this task. Its event says what was read:
         ``{"group_id", "batch", "plan_id", "window", "topics": {"orders": {"0": [start, end]}}}``, and where the ranges
@@ -206,19 +206,30 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
         return done, left
 
     def _not_done(self, resolve: RunKey | None, context: Any) -> tuple[str, ...]:
-        """The tasks that come next after resolve, and have not succeeded: skipped, or failed under another rule."""
-        ti, dag = context["ti"], self.get_dag()
+        """The tasks between resolve and this one that have not succeeded, where they leave open who has read the batch.
+
+        Each that comes next after resolve has to, and then one way of tasks from there to here as a whole: what was
+        skipped may be the task that reads. A task beside such a way (a quality check) may be skipped. Where the plans
+        of a mapped resolve task come together, all have to.
+        """
+        dag = self.get_dag()
         if resolve is None or dag is None or not dag.has_task(resolve.task_id):
             return ()
-        below = dag.get_task(resolve.task_id).get_flat_relative_ids(upstream=False)
-        between = below & self.get_flat_relative_ids(upstream=True)
-        reading = [task_id for task_id in sorted(between) if not dag.get_task(task_id).upstream_task_ids & between]
-        if not reading:
-            return ()
-        of_its_own = {} if resolve.map_index < 0 else {"map_index": resolve.map_index}
-        states = ti.get_task_states(dag_id=ti.dag_id, task_ids=reading, run_ids=[ti.run_id], **of_its_own)
-        found = sorted(states.get(ti.run_id, {}).items())
-        return tuple(f"{task}: {state}" for task, state in found if state not in ("success", "removed"))
+        first = dag.get_task(resolve.task_id)
+        between = first.get_flat_relative_ids(upstream=False) & self.get_flat_relative_ids(upstream=True)
+        before = {name: dag.get_task(name).upstream_task_ids & between for name in between}
+        group = first.get_closest_mapped_task_group()
+        open_ = {}
+        for name in sorted(between):
+            is_own = group is not None and dag.get_task(name).get_closest_mapped_task_group() is group
+            open_[name] = _unsuccessful(name, context, {"map_index": resolve.map_index} if is_own else {})
+        way: set[str] = set()
+        while more := {n for n in between - way if not open_[n] and (not before[n] or before[n] & way)}:
+            way |= more
+        must = {name for name in between if not before[name]}
+        if between and (not way & self.upstream_task_ids or (resolve.map_index >= 0 and group is None)):
+            must = between
+        return tuple(line for name in sorted(must) for line in open_[name])
 
     def _task_lineage(self, *, is_over: bool) -> TaskLineage:
         from airflow_kafka_offsets.log.pipeline_log import PipelineLog
@@ -412,6 +423,14 @@ def _no_plan(problem: str) -> AirflowFailException:
 def _ranges(plan: Plan) -> dict[str, dict[str, list[int]]]:
     """``{"orders": {"0": [start, end]}}``, of the partitions with records."""
     return values_by_topic({p.topic_partition: [p.range.start_offset, p.range.end_offset] for p in plan.to_read()})
+
+
+def _unsuccessful(task_id: str, context: Any, which: Mapping[str, int]) -> list[str]:
+    """The instances of a task that are no success, with their states."""
+    ti = context["ti"]
+    states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id], **which)
+    found = sorted(states.get(ti.run_id, {}).items())
+    return [f"{name}: {state}" for name, state in found if state not in ("success", "removed")]
 
 
 def _was_skipped(reference: XComArg, context: Any) -> bool:

@@ -137,20 +137,42 @@ def test_with_something_to_read_no_report_means_no_commit(
     assert committed_offsets(broker, group, name) == {}
 
 
+@pytest.mark.parametrize(("dag", "of_check"), [("read_skipped", "skipped"), ("read_skipped_late", "success")])
 def test_without_reports_a_reading_task_that_was_skipped_commits_nothing(
-    run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str, said: Callable[[], str]
+    run: Callable[..., RunResult],
+    broker: KafkaBroker,
+    topic: Any,
+    group: str,
+    said: Callable[[], str],
+    dag: str,
+    of_check: str,
 ) -> None:
-    """Airflow's own operators skip themselves at an exit code; the commit runs all the same, and the run was green."""
+    """Airflow's own operators skip themselves at an exit code; the commit runs all the same, and the run was green.
+
+    So it is where a task before the one that reads has decided that there is no need, as a branch does.
+    """
     name = topic(1)
     filled(broker, name, 3)
     said()
 
-    result = run("read_skipped", {"topic": name, "group": group})
+    result = run(dag, {"topic": name, "group": group})
 
-    assert (result.states("not_today"), result.states("check")) == (["skipped"], ["skipped"])
+    assert (result.states("not_today"), result.states("check")) == (["skipped"], [of_check])
     assert result.states("commit") == ["failed"]
-    assert "ReadNotVerified: task not_today: skipped" in said()
+    assert "not_today: skipped" in said().partition("ReadNotVerified:")[2]
     assert committed_offsets(broker, group, name) == {}
+
+
+def test_without_reports_a_check_beside_the_way_may_be_skipped(
+    run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str
+) -> None:
+    name = topic(1)
+    filled(broker, name, 3)
+
+    result = run("check_skipped", {"topic": name, "group": group})
+
+    assert (result.states("not_today"), result.states("commit")) == (["skipped"], ["success"])
+    assert committed_offsets(broker, group, name) == {0: 3}
 
 
 def test_a_skipped_resolve_skips_the_commit(

@@ -221,6 +221,22 @@ with DAG("read_skipped", schedule=None, params=NAMES, **COMMON):
     commit = CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
     resolve >> not_today() >> check("False") >> commit
 
+with DAG("read_skipped_late", schedule=None, params=NAMES, **COMMON):
+    resolve = ResolveStartupOffsetsOperator(
+        task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset"
+    )
+    commit = CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
+    resolve >> check("False") >> not_today() >> commit
+
+with DAG("check_skipped", schedule=None, params=NAMES, **COMMON):
+    resolve = ResolveStartupOffsetsOperator(
+        task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset"
+    )
+    commit = CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
+    read = check("False")
+    resolve >> read >> not_today() >> commit
+    read >> commit
+
 with DAG("job_of_bad_manners", schedule=None, params={**NAMES, "job": "exits_0_at_once", "splits": 1}, **COMMON):
     kafka_spark_batch(
         "orders",
