@@ -7,18 +7,22 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Any
+from urllib.parse import urlsplit
 
 from airflow.sdk.exceptions import AirflowRuntimeError
 
 from airflow_kafka_offsets.batch.no_airflow import NoAirflow, Step
 from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.airflow_versions import conf, runs_that_succeeded_last
 from airflow_kafka_offsets.hooks.metrics import Gauge, timed
+from airflow_kafka_offsets.hooks.work_store import runs_elsewhere
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.request.bounds import Partition
 from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.request.run_conf import refuse_misplaced
 from airflow_kafka_offsets.request.times import parse_timestamp_ms, parse_zone
+from airflow_kafka_offsets.stores.location import location_of
 
 PIPELINE_XCOM = "pipeline"
 """The key under which each resolve task pushes its pipeline's name: Airflow's own memory of which ones there are."""
@@ -80,6 +84,25 @@ def this_airflow() -> str:
     """``[kafka_offsets] instance``, else Airflow's base URL: what names this Airflow in plans, commits and groups."""
     named: str = conf.get("kafka_offsets", "instance", fallback="") or conf.get("api", "base_url", fallback="")
     return named.rstrip("/") or "airflow"
+
+
+def refuse_without_a_name(store_uri: str) -> None:
+    """A copy of this Airflow, development beside production, would do its batches: nothing would tell the two apart.
+
+    :raises InvalidRequest: another machine reaches the work store, and nothing names this Airflow.
+    """
+    name = conf.get("kafka_offsets", "instance", fallback="")
+    host = urlsplit(conf.get("api", "base_url", fallback="")).hostname
+    is_shared = location_of(store_uri).kind != "file" or runs_elsewhere()
+    if is_shared and not name and host in (None, "localhost", "127.0.0.1", "::1", "0.0.0.0"):
+        raise InvalidRequest(
+            (
+                f"Other Airflows may reach the work store {store_uri}, and this one has no name of its own: a copy of "
+                "it would do its batches. Set [kafka_offsets] instance (AIRFLOW__KAFKA_OFFSETS__INSTANCE) to a name "
+                f"that no other Airflow has. What it has planned so far is of {this_airflow()!r}: to go on with that, "
+                "give it this name.",
+            )
+        )
 
 
 def run_key(context: Any) -> RunKey:

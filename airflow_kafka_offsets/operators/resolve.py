@@ -23,6 +23,7 @@ from airflow_kafka_offsets.hooks.run_context import (
     SUMMARY_XCOM,
     AirflowSurroundings,
     default_pipeline_id,
+    refuse_without_a_name,
     run_conf,
     run_context_of,
     run_key,
@@ -488,6 +489,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
         from airflow_kafka_offsets.batch.look_ups import World
         from airflow_kafka_offsets.batch.orders import RunsBatch
 
+        refuse_without_a_name(pipeline.store.uri)
         conf = run_conf(context)
         about = [] if conf is None else [f"By this run's conf: {conf}"]
         asked = parameters_of(RequestParameters, self)

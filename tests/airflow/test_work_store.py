@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from testbed.airflow_home import s3_connection
+from testbed.dag_runs import RunResult
 from tests.stores.kinds import BUCKET, s3_server
 
 SETTING = "AIRFLOW__KAFKA_OFFSETS__WORK_STORE"
@@ -108,3 +111,13 @@ def test_a_connection_that_does_not_exist_is_named(lake: str) -> None:
 def test_a_store_whose_package_is_missing_says_which_extra_brings_it(airflow: Path) -> None:
     with pytest.raises(StoreUnavailable, match=r"pip install 'airflow-kafka-offsets\[azure\]'"):
         configured_work_store("abfs://container/x")
+
+
+def test_a_run_of_an_airflow_without_a_name_plans_nothing_in_a_store_that_others_may_reach(
+    run: Callable[..., RunResult], topic: Any, group: str, monkeypatch: pytest.MonkeyPatch, said: Callable[[], str]
+) -> None:
+    monkeypatch.setenv(SETTING, f"s3://{BUCKET}/kafka_offsets")
+    monkeypatch.delenv("AIRFLOW__KAFKA_OFFSETS__INSTANCE")
+    result = run("resolve_and_commit", {"topic": topic(1), "group": group})
+    assert result.states("resolve") == ["failed"]
+    assert f"Other Airflows may reach the work store s3://{BUCKET}/kafka_offsets" in said()
