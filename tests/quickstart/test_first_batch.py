@@ -119,7 +119,7 @@ def test_the_quickstart_leads_to_rows_on_disk(
     assert rows_of(lake) == {(p, o) for p in range(3) for o in range(100)}
     assert committed(broker) == [100, 100, 100]
 
-    broker.produce("orders", [(0, None, b"late", None)])
+    broker.produce("orders", [(0, None, b'{"id": 300, "amount": 1.5}', None)])
     run([command for command in script if not command.startswith(("pip ", "python -c"))])
     assert rows_of(lake) == {(p, o) for p in range(3) for o in range(100)} | {(0, 100)}
 
