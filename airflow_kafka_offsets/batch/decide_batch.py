@@ -128,7 +128,7 @@ class BatchAtHand:
         output, left = output_of_batch(self.order.request, asks, self.batch, self.s)
         if left:
             refuse_records_left_behind(
-                self.s.need(RecordsOf(self.plan)).missing(self.plan), str(self.plan.asked.output)
+                self.s.need(RecordsOf(self.plan)).missing(self.plan), self.plan.asked.output or "the output before"
             )
         return output, left
 

@@ -158,11 +158,12 @@ def output_of_batch(request: PlanRequest, asks: Asked, batch: StoredBatch, s: Si
         if had is not None and not accepts:
             refuse_copy(plan, asks, "the batch that is not committed writes")
         return wanted, ""
-    if had is None or request.output_origin == "templated sink":
+    moves = accepts and request.output_origin == "fixed"
+    if request.output_origin == "templated sink" or (had is None and not moves):
         return had, ""
     if request.output_origin == "templated output":
         raise output_of_another_run(plan, wanted)
-    if not accepts:
+    if not moves:
         until = "" if batch.log.committed else " until this batch is committed"
         raise InvalidRequest(
             (
@@ -172,9 +173,11 @@ def output_of_batch(request: PlanRequest, asks: Asked, batch: StoredBatch, s: Si
                 "output.",
             )
         )
+    where = "where its jobs have written before" if had is None else f"in {had!r}"
     return (
         wanted,
-        f"Rows of {plan.batch.key} stay behind in {had!r}: remove those with kafka_batch = '{plan.batch.key}'.",
+        f"Rows of {plan.batch.key} stay behind {where}. Unless that is {wanted!r} by another name, remove those with "
+        f"kafka_batch = '{plan.batch.key}' there.",
     )
 
 

@@ -74,6 +74,12 @@ def has_begun(store: Store, plan_object: str) -> bool:
     return any(read_object(store, f"{folder}/{name}", lambda begun: begun.get("plan_id")) in plans for name in begun)
 
 
+def begun_output(store: Store, folder: str) -> str | None:
+    """The output that a Spark job has begun the batch in; ``None``: none has, or it did not name one."""
+    begun = [match[0] for match in map(_NAME.fullmatch, store.list(folder)) if match and match[4] == "begun"]
+    return read_object(store, f"{folder}/{min(begun)}", lambda value: value.get("output")) if begun else None
+
+
 def begin_attempt(store: Store, folder: str, split: int, number: int, random: str, value: Mapping[str, Any]) -> None:
     create_object(store, f"{folder}/{_attempt(split, number, random)}.begun.json", {"version": 1, **value})
 

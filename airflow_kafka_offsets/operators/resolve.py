@@ -342,7 +342,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
             problems.add(f"application_args is the string {asked.application_args!r}; give a list of words.")
         else:
             problems += word_problems([str(word) for word in asked.application_args])
-            problems += placeholder_problems(asked.application_args)
+            problems += placeholder_problems(asked.application_args, asked.splits)
         if self.sink is not None and self.output_name is not None:
             problems.add("sink and output_name are both given: a sink names its output itself.")
         if asked.work_store is not None:
@@ -500,6 +500,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
         set_aside = set_aside_output(self.bad_records)
         word = parsed("restart", lambda: restart_word(self.restart))
         request = replace(request, output_origin=self._output_origin, set_aside_output=set_aside, restart_of_dag=word)
+        refuse(placeholder_problems(self.application_args, request.limits.splits))
         self._refuse_too_many_splits(request.limits.splits, pipeline, hook)
         scope = request.scope
         about.append(

@@ -195,18 +195,30 @@ _OF_SPARK = {
 
 def has_placeholders(words: Sequence[object]) -> bool:
     """Whether a job is to be given offsets in the place of the batch."""
-    return any(name in str(word) for word in words for name in _OF_SPARK)
+    return any(_has(words, name) for name in _OF_SPARK)
 
 
-def placeholder_problems(words: Sequence[object]) -> list[str]:
-    """Why a job could read other records than the batch's; each a sentence."""
-    missing = [name for name in ("{starting_offsets}", "{ending_offsets}") if not any(name in str(w) for w in words)]
-    if not has_placeholders(words) or not missing:
+def placeholder_problems(words: Sequence[object], splits: int | str = 1) -> list[str]:
+    """Why a job could read other records than the batch's, or overwrite another job's; each a sentence."""
+    if not has_placeholders(words):
         return []
-    return [
-        f"application_args has no {' and no '.join(missing)}: a job that is given one bound alone reads other records "
-        "than the batch. Give it both."
-    ]
+    lacks = [name for name in ("{starting_offsets}", "{ending_offsets}", "{split}") if not _has(words, name)]
+    missing, problems = [name for name in lacks if name != "{split}"], []
+    if missing:
+        problems.append(
+            f"application_args has no {' and no '.join(missing)}: a job that is given one bound alone reads other "
+            "records than the batch. Give it both."
+        )
+    if "{split}" in lacks and str(splits).isdecimal() and int(splits) > 1:
+        problems.append(
+            f"splits is {splits}, and application_args has no {{split}}: each of the Spark jobs could overwrite what "
+            "another one has written. Put {split} into the output's path, or leave out splits."
+        )
+    return problems
+
+
+def _has(words: Sequence[object], name: str) -> bool:
+    return any(name in str(word) for word in words)
 
 
 def offset_words(words: Sequence[str], plan: Plan, splits: Sequence[int]) -> list[list[str]]:
@@ -214,18 +226,17 @@ def offset_words(words: Sequence[str], plan: Plan, splits: Sequence[int]) -> lis
 
     :param words: the job's own, with ``{assign}``, ``{starting_offsets}``, ``{ending_offsets}``, ``{batch_key}`` and
         ``{split}``.
-    :raises InvalidRequest: they are too long to reach a job; or one job more than was asked for does the batch, and
-        could overwrite what another one has written.
+    :raises InvalidRequest: they are too long to reach a job; or several jobs have one place, where each could overwrite
+        what another one has written.
     """
     jobs = [_of_split(words, plan, split) for split in splits if plan.splits[split] or split in plan.overwrites]
-    whys = ["a record in a range was left out"] * any(p.skips for p in plan.partitions)
-    whys += ["it was planned anew, and what a split has written has to go"] * bool(plan.overwrites)
-    if len(jobs) > 1 and whys and not plan.empty and not any("{split}" in word for word in words):
+    if len(jobs) > 1 and not plan.empty and not _has(words, "{split}"):
         raise InvalidRequest(
             [
-                f"{len(jobs)} Spark jobs do {plan.batch}, because {' and '.join(whys)}. Each could "
-                "overwrite what another one has written. Put {split} into the output's path in application_args; or "
-                "skip the whole batch, or what it has up to that record (past)."
+                f"{len(jobs)} Spark jobs do {plan.batch}, and each could overwrite what another one has written. Skip "
+                "the whole batch, or what it has up to a record (past). Or put {split} into the output's path in "
+                f"application_args; then first remove what is in the output of {plan.batch.key}, which no job would "
+                "replace there any more."
             ]
         )
     return jobs

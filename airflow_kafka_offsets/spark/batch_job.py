@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.errors import InvalidRequest, UnknownOutput
 from airflow_kafka_offsets.log.pipeline_log import read_what_is_left
-from airflow_kafka_offsets.log.read_reports import has_begun
+from airflow_kafka_offsets.log.read_reports import begun_output, has_begun
 from airflow_kafka_offsets.plan.plan import BatchName, number_of
 from airflow_kafka_offsets.plan.window_claims import claim_of, window_of_key
 from airflow_kafka_offsets.progress_log import EVERY_S, QUIET_S
@@ -83,12 +83,14 @@ def _agree_on_output(batch: Batch, write: Any) -> None:
     writes = getattr(write, "output", None)
     if writes is None:
         return
-    if batch.plan.asked.output is not None and batch.plan.asked.output != writes:
+    had = batch.plan.asked.output or begun_output(batch.store, batch.folder)
+    if had not in (None, writes):
         raise InvalidRequest(
             [
-                f"This job writes {writes}, and {batch.plan.batch} is written to {batch.plan.asked.output}. Where the "
-                "path was changed: put it back until this batch is committed. Else name the same in the DAG and in the "
-                "job, so that no other pipeline is given it."
+                f"This job writes {writes}, and {batch.plan.batch} is written to {had}. Where the path was changed: put "
+                "it back until this batch is committed. Else name the same in the DAG and in the job, so that no other "
+                f"pipeline is given it. If {had} cannot be written any more: name {writes} in the DAG (output=), and "
+                'give one run the conf {"kafka_offsets": {"policies": {"output_changed": "accept"}}}.'
             ]
         )
     batch.output = writes

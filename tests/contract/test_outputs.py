@@ -187,6 +187,19 @@ def test_what_is_committed_is_not_done_again_into_another_output(in_memory: Pipe
     assert in_memory.run("one", **of).splits == first.splits
 
 
+def test_a_batch_that_was_begun_in_an_output_of_no_name_stays_there_until_somebody_accepts_another(
+    in_memory: Pipeline,
+) -> None:
+    """Where it was begun only its Spark jobs know; they refuse another output."""
+    first = in_memory.resolve("one").spark()
+    assert in_memory.resolve("one", output_name=NEW).plan == first.plan
+    assert in_memory.resolve("one", **ACCEPT, output_origin="templated output").plan == first.plan
+    run = in_memory.resolve("one", **ACCEPT)
+    assert (run.batch_key, run.plan.asked.output) == (first.batch_key, NEW)
+    assert f"Rows of {first.batch_key} stay behind where its jobs have written before." in run.plan.warnings[-1]
+    run.spark().done()
+
+
 def test_a_copied_dag_with_another_output_does_not_go_on_in_its_pipeline(
     in_memory: Pipeline, memory: AnyCluster
 ) -> None:

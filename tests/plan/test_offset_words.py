@@ -14,6 +14,7 @@ from airflow_kafka_offsets.request.policies import Skip
 from tests.builders import KEY, plan, planned, tp
 
 WORDS = ["--assign={assign}", "--from", "{starting_offsets}", "--to", "{ending_offsets}", "/lake/{batch_key}/{split}"]
+IN_ONE_PLACE = [word.replace("/{split}", "") for word in WORDS]
 
 
 def test_each_split_with_records_gets_its_own_ranges_and_a_place_of_its_own() -> None:
@@ -37,8 +38,19 @@ def test_a_job_that_would_overwrite_what_another_one_has_written_is_not_started(
     made = skipped(plan([planned(0, 5, 9)]), Actor(None, None), left_out, {})
     assert made is not None
     assert [words[5][-2:] for words in offset_words(WORDS, made, [0, 1])] == ["/0", "/1"]
-    with pytest.raises(InvalidRequest, match="2 Spark jobs do batch 7, because a record in a range was left out"):
-        offset_words([word.replace("/{split}", "") for word in WORDS], made, [0, 1])
+    with pytest.raises(InvalidRequest, match="2 Spark jobs do batch 7, and each could overwrite") as refused:
+        offset_words(IN_ONE_PLACE, made, [0, 1])
+    assert f"first remove what is in the output of {made.batch.key}" in str(refused.value)
+
+
+@pytest.mark.parametrize("splits", [2, "2"])
+def test_several_jobs_have_several_places_or_nothing_is_planned(splits: int | str) -> None:
+    (problem,) = placeholder_problems(IN_ONE_PLACE, splits)
+    assert "splits is 2, and application_args has no {split}" in problem
+    assert placeholder_problems(WORDS, splits) == placeholder_problems(IN_ONE_PLACE, 1) == []
+    made = plan([planned(0, 5, 9), planned(1, 0, 3)], splits=2)
+    with pytest.raises(InvalidRequest, match="2 Spark jobs do batch 7"):
+        offset_words(IN_ONE_PLACE, made, [0, 1])
 
 
 def test_a_split_that_has_nothing_to_read_any_more_is_given_a_range_without_a_record() -> None:
@@ -50,10 +62,9 @@ def test_a_split_that_has_nothing_to_read_any_more_is_given_a_range_without_a_re
     words = offset_words(WORDS, without, without.splits_to_start())[of_one]
     assert words[:5] == ['--assign={"orders":[0]}', "--from", '{"orders":{"0":9} }', "--to", '{"orders":{"0":9} }']
     assert words[5] == f"/lake/{made.batch.key}/{of_one}"
-    with pytest.raises(InvalidRequest, match="what a split has written has to go"):
-        offset_words([word.replace("/{split}", "") for word in WORDS], without, without.splits_to_start())
-    in_one_place = [word.replace("/{split}", "") for word in WORDS]  # nothing, in whatever order
-    assert len(offset_words(in_one_place, emptied(made, by, "skip"), [0, 1])) == 2
+    with pytest.raises(InvalidRequest, match="2 Spark jobs do batch 7"):
+        offset_words(IN_ONE_PLACE, without, without.splits_to_start())
+    assert len(offset_words(IN_ONE_PLACE, emptied(made, by, "skip"), [0, 1])) == 2  # nothing, in whatever order
     (alone,) = offset_words(WORDS, emptied(plan([planned(0, 5, 9)]), by, "skip"), [0])
     assert alone[2] == alone[4] == '{"orders":{"0":9} }'
 

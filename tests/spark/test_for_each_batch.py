@@ -311,6 +311,21 @@ def test_a_sink_that_writes_elsewhere_than_the_resolve_task_was_told_is_refused_
     assert not out.exists()
 
 
+def test_a_job_whose_path_was_changed_is_refused_although_the_dag_names_none(
+    spark: SparkSession, plans: Plans, filled: Filled, out: Path, do: Any
+) -> None:
+    """The first job to begin the batch has put its output on record; a second one would write all of it once more."""
+    batch = plans.batch({(filled(10), 0): (0, 10)})
+    do(batch, files(str(out)))
+    with pytest.raises(InvalidRequest, match=rf"This job writes {out}-2, and batch 1 is written to {out}\. .*output="):
+        do(batch, files(f"{out}-2"))
+    assert attempts(batch) == [1]
+    require_read(batch)
+    moved = planned_anew(batch, plans.plan({(batch.log.plan.partitions[0].topic_partition): (0, 10)}, output=f"{out}-2"))
+    do(moved, files(f"{out}-2"))
+    require_read(moved)
+
+
 def test_a_sink_that_two_drivers_could_not_write_safely_is_refused_before_it_begins(
     plans: Plans, filled: Filled, do: Any
 ) -> None:
