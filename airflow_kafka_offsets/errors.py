@@ -480,8 +480,9 @@ class OutputTaken(RefusedError, code="AKO-309"):
         return (
             f"Output {self.output} belongs to {self.owner}, and {self.asker} would write there too: its readers "
             "would find records twice.\n"
-            "Give each an output of its own. If the owner is no longer used: kafka-offsets release-output "
-            f"--output-name {self.output} --execute."
+            "Give each an output of its own. If this is the owner under a new name (the DAG was renamed), give it the "
+            "owner's name as its pipeline_id: then it goes on where that ended. If the owner is no longer used: "
+            f"kafka-offsets release-output --output-name {self.output} --execute."
         )
 
 
@@ -501,8 +502,9 @@ class UnknownOutput(RefusedError, code="AKO-310"):
         return (
             f"Output {self.output} holds batches that {self.batch} does not know of, and whose records it may repeat:\n"
             f"{listed(self.keys)}\n"
-            "Nothing was written. They were written under a log that is lost, older or cleaned: remove them from the "
-            "output (kafka_batch=<key>), or give this pipeline another output."
+            "Nothing was written. They come from a log that is lost, older or cleaned, or from another pipeline. "
+            "If that is this one under an older name: give it that name as its pipeline_id. Else remove these batches "
+            "from the output (kafka_batch=<key>), or give this pipeline another output."
         )
 
 

@@ -187,22 +187,26 @@ def time_claim_of_name(name: str) -> TimeClaim | None:
 def batch_name_of(claim: Claim, pipeline: str) -> BatchName:
     """The window as a batch: outputs are keyed by its bounds and its pipeline."""
     differing = f"-{claim.name.rpartition('-')[2]}" if isinstance(claim, TimeClaim) and claim.by_topic else ""
-    return BatchName(f"{claim.words}{differing}-{_digest(pipeline)[:8]}")
+    return BatchName(f"{claim.words}{differing}-{pipeline_in_key(pipeline)}")
 
 
-def window_of_key(key: str, pipeline: str) -> tuple[TimeClaim, str] | None:
-    """The stretch of time and the name of a window of ``pipeline`` by its key; ``None`` for any other key.
+def window_of_key(key: str) -> tuple[TimeClaim, str, str] | None:
+    """The stretch of time of a window by its key, its name, and what stands for its pipeline; ``None``: any other key.
 
     Topics' own stretches are not in it.
     """
     match = _TIME_KEY.fullmatch(key)
-    if match is None or match[4] != _digest(pipeline)[:8]:
+    if match is None:
         return None
     try:
         claim = TimeClaim(_moment_ms(match[1]), _moment_ms(match[2]))
     except ValueError:  # the thirteenth month
         return None
-    return claim, f"{claim.name}{match[3] or ''}"
+    return claim, f"{claim.name}{match[3] or ''}", match[4]
+
+
+def pipeline_in_key(pipeline: str) -> str:
+    return _digest(pipeline)[:8]
 
 
 def _moment_ms(compact: str) -> int:

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.errors import InvalidRequest, UnknownOutput
 from airflow_kafka_offsets.log.pipeline_log import read_what_is_left
 from airflow_kafka_offsets.log.read_reports import begun_output, has_begun
 from airflow_kafka_offsets.plan.plan import BatchName, number_of
-from airflow_kafka_offsets.plan.window_claims import claim_of, window_of_key
+from airflow_kafka_offsets.plan.window_claims import claim_of, pipeline_in_key, window_of_key
 from airflow_kafka_offsets.progress_log import EVERY_S, QUIET_S
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of
 from airflow_kafka_offsets.spark.job_batch import Batch, planned_batch
@@ -87,10 +87,10 @@ def _agree_on_output(batch: Batch, write: Any) -> None:
     if had not in (None, writes):
         raise InvalidRequest(
             [
-                f"This job writes {writes}, and {batch.plan.batch} is written to {had}. Where the path was changed: put "
-                "it back until this batch is committed. Else name the same in the DAG and in the job, so that no other "
-                f"pipeline is given it. If {had} cannot be written any more: name {writes} in the DAG (output=), and "
-                'give one run the conf {"kafka_offsets": {"policies": {"output_changed": "accept"}}}.'
+                f"This job writes {writes}, and {batch.plan.batch} is written to {had}. Where the path was changed: "
+                "put it back until this batch is committed. Else name the same in the DAG and in the job, so that no "
+                f"other pipeline is given it. If {had} cannot be written any more: name {writes} in the DAG "
+                '(output=), and give one run the conf {"kafka_offsets": {"policies": {"output_changed": "accept"}}}.'
             ]
         )
     batch.output = writes
@@ -130,17 +130,31 @@ def _windows_of_nobody(spark: SparkSession, batch: Batch, name: BatchName, write
     """
     if has_begun(batch.store, batch.plan_object):
         return []
-    unknown = [key for key in write.keys(spark) if key == name.key or _is_in_the_way(batch, key)]
+    unknown = [key for key in write.keys(spark) if key == name.key or _is_in_the_way(spark, batch, key, write)]
     return [] if unknown and has_begun(batch.store, batch.plan_object) else unknown
 
 
-def _is_in_the_way(batch: Batch, key: str) -> bool:
-    """Whether the key is of a window that overlaps the batch's, and that nobody of this log has written."""
-    found = window_of_key(key, batch.plan.pipeline or "")
+def _is_in_the_way(spark: SparkSession, batch: Batch, key: str, sink: Any) -> bool:
+    """Whether the key is of a window that overlaps the batch's, and that nobody of this log has written.
+
+    One of another pipeline is where it has the same topics: a DAG that was renamed, and does its hours once more.
+    """
+    found = window_of_key(key)
     if found is None or not claim_of(batch.plan).overlaps(found[0]):
         return False
-    window = read_what_is_left(batch.store, f"{batch.folder.rpartition('/')[0]}/{found[1]}")
+    _, window_name, pipeline = found
+    if pipeline != pipeline_in_key(batch.plan.pipeline or ""):
+        return not batch.plan.topics.isdisjoint(_topics_in(spark, key, sink))
+    window = read_what_is_left(batch.store, f"{batch.folder.rpartition('/')[0]}/{window_name}")
     return window is None or window.log.plan.withdrawn or not window.log.plan.splits_to_start()
+
+
+def _topics_in(spark: SparkSession, key: str, sink: Any) -> set[str]:
+    """What the output has under the key; nothing where that is not seen, or where rows are merged by a key."""
+    if getattr(sink, "is_merged", False) or not hasattr(sink, "rows") or (rows := sink.rows(spark, (key, key))) is None:
+        return set()
+    names = [name for name in ("kafka_topic", "topic") if name in rows.columns]
+    return {str(row[0]) for name in names[:1] for row in rows.select(name).distinct().collect()}
 
 
 def _is_committed(batch: Batch) -> bool:

@@ -164,7 +164,7 @@ def test_a_name_is_one_part_of_a_path_whatever_it_is(name: str) -> None:
         refuse_name(name)
         assert group_id_problem(name) is None
     time_claim_of_name(name)
-    window_of_key(name, "p")
+    window_of_key(name)
 
 
 @fuzzed()
@@ -172,8 +172,7 @@ def test_a_name_is_one_part_of_a_path_whatever_it_is(name: str) -> None:
 @example("20261320T000000Z--20261120T010000Z-148de9c5")
 def test_a_windows_name_or_key_is_one_or_none(name: str) -> None:
     time_claim_of_name(name)
-    for pipeline in ("p", "a"):
-        window_of_key(name, pipeline)
+    window_of_key(name)
 
 
 @fuzzed()

@@ -15,6 +15,7 @@ from airflow_kafka_offsets.plan.window_claims import (
     batch_name_of,
     claim_of,
     claim_of_request,
+    pipeline_in_key,
     time_claim_of_name,
     window_of_key,
 )
@@ -356,17 +357,17 @@ def test_a_window_is_said_in_words():
 @example(T, LATEST + 9)
 def test_a_windows_key_tells_its_stretch_of_time_and_its_name(start, end):
     claim = TimeClaim(start, end)
-    assert window_of_key(batch_name_of(claim, "shop").key, "shop") == (claim, claim.name)
+    of_shop = pipeline_in_key("shop")
+    assert window_of_key(batch_name_of(claim, "shop").key) == (claim, claim.name, of_shop)
     different = TimeClaim(start, end, (("orders", start, end),))
-    assert window_of_key(batch_name_of(different, "shop").key, "shop") == (claim, different.name)
+    assert window_of_key(batch_name_of(different, "shop").key) == (claim, different.name, of_shop)
+    assert window_of_key(batch_name_of(claim, "another").key) == (claim, claim.name, pipeline_in_key("another"))
 
 
-def test_no_other_key_is_taken_for_a_window_of_the_pipeline():
-    hour = TimeClaim(T, T + HOUR)
+def test_no_other_key_is_taken_for_that_of_a_window_by_time():
     for key in (
-        batch_name_of(hour, "another").key,
         batch_name_of(by_offsets(("o", "i", 0, 2, 6)), "shop").key,
         "0000000007-20261122T022057-k3f9",
         "20261120T000000Z--20261120T010000Z",
     ):
-        assert window_of_key(key, "shop") is None
+        assert window_of_key(key) is None

@@ -19,6 +19,7 @@ from airflow_kafka_offsets.log.entries import Committed, Planned, Taken
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.plan.plan import BatchName, Plan, PlannedPartition, new_key
+from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
 from airflow_kafka_offsets.spark import Batch, planned_batch
 from airflow_kafka_offsets.stores.local import LocalStore
 from testbed.broker import KafkaBroker
@@ -73,7 +74,7 @@ class Plans:
             **fields,
         }
         return plan_of(
-            partitions, cluster_id="cluster", group_id="group", pipeline="pipeline", resolved_at_ms=NOW, **given
+            partitions, cluster_id="cluster", group_id="group", resolved_at_ms=NOW, **{"pipeline": "pipeline"} | given
         )
 
     def topic_id(self, topic: str) -> str | None:
@@ -96,15 +97,14 @@ class Plans:
 
     def window(self, ranges: Ranges, **fields: Any) -> StoredBatch:
         """The hour before noon, planned."""
-        bounds = (NOW + HOUR, NOW + 2 * HOUR)
-        name = "{:013}--{:013}".format(*bounds)
+        claim = TimeClaim(NOW + HOUR, NOW + 2 * HOUR)
         plan = self.plan(
             ranges,
-            batch=BatchName("20261120T110000Z--20261120T120000Z-0a1b2c3d"),
+            batch=batch_name_of(claim, fields.get("pipeline", "pipeline")),
             **{"startup_mode": "timestamp", "bounded_mode": "timestamp", "window": True} | fields,
-            window_bounds=bounds,
+            window_bounds=(claim.start_ms, claim.end_ms),
         )
-        stored = PipelineLog(self.store, f"pipeline-{next(self.pipelines)}").begin_window(name, 1, Planned(plan))
+        stored = PipelineLog(self.store, f"pipeline-{next(self.pipelines)}").begin_window(claim.name, 1, Planned(plan))
         assert stored is not None
         return stored
 

@@ -267,7 +267,7 @@ def test_a_window_goes_to_the_place_of_its_name(
         batch = do(window, files(str(out)))
         require_read(window)
         assert offset_numbers(spark.read.parquet(f"{out}/kafka_batch={batch.key}/kafka_split=0")) == [2, 3, 4, 5, 6]
-    assert batch.key == f"{batch}" == "20261120T110000Z--20261120T120000Z-0a1b2c3d"
+    assert batch.key == f"{batch}" == "20261120T110000Z--20261120T120000Z-f742fed2"
     assert batch.window == (datetime(2026, 11, 20, 11, tzinfo=UTC), datetime(2026, 11, 20, 12, tzinfo=UTC))
 
 
@@ -315,13 +315,16 @@ def test_a_job_whose_path_was_changed_is_refused_although_the_dag_names_none(
     spark: SparkSession, plans: Plans, filled: Filled, out: Path, do: Any
 ) -> None:
     """The first job to begin the batch has put its output on record; a second one would write all of it once more."""
-    batch = plans.batch({(filled(10), 0): (0, 10)})
+    ranges = {(filled(10), 0): (0, 10)}
+    batch = plans.batch(ranges)
     do(batch, files(str(out)))
     with pytest.raises(InvalidRequest, match=rf"This job writes {out}-2, and batch 1 is written to {out}\. .*output="):
         do(batch, files(f"{out}-2"))
     assert attempts(batch) == [1]
     require_read(batch)
-    moved = planned_anew(batch, plans.plan({(batch.log.plan.partitions[0].topic_partition): (0, 10)}, output=f"{out}-2"))
+    moved = planned_anew(
+        batch, plans.plan({(batch.log.plan.partitions[0].topic_partition): (0, 10)}, output=f"{out}-2")
+    )
     do(moved, files(f"{out}-2"))
     require_read(moved)
 
@@ -412,7 +415,7 @@ def test_a_window_of_a_lost_log_is_refused_until_it_is_removed(
     for split in (0, 1):
         do(lost, files(str(out)), split)
     anew = plans.window(ranges)
-    with pytest.raises(UnknownOutput, match="\n20261120T110000Z--20261120T120000Z-0a1b2c3d\n"):
+    with pytest.raises(UnknownOutput, match="\n20261120T110000Z--20261120T120000Z-f742fed2\n"):
         do(anew, files(str(out)))
     assert attempts(anew) == []
 
@@ -420,7 +423,7 @@ def test_a_window_of_a_lost_log_is_refused_until_it_is_removed(
 def test_a_window_of_a_lost_log_that_overlaps_is_refused(
     spark: SparkSession, plans: Plans, filled: Filled, out: Path, do: Any
 ) -> None:
-    """Its neighbour, and the same hour of another pipeline, are none of its business."""
+    """Its neighbour, and an hour of another pipeline that holds nothing, are none of its business."""
     topic = filled(10)
     window = plans.window({(topic, 0): (0, 5)})
     pipeline = window.log.plan.pipeline or ""
@@ -438,6 +441,37 @@ def test_a_window_of_a_lost_log_that_overlaps_is_refused(
     with pytest.raises(UnknownOutput) as refused:
         do(window, files(str(out)))
     assert refused.value.keys == [keys["lost"]]
+
+
+@pytest.mark.parametrize("select", ["*", "topic AS kafka_topic, 'a word' AS topic, partition, offset"])
+def test_the_same_hour_of_another_pipeline_is_refused_where_it_holds_the_same_topic(
+    spark: SparkSession, plans: Plans, filled: Filled, out: Path, do: Any, select: str
+) -> None:
+    """A DAG that was renamed, and whose output was released: each record would be there under two keys."""
+    topic, other = filled(10), filled(10)
+    sink = files(str(out))
+
+    def write(records: DataFrame, batch: Batch) -> None:
+        sink(records.selectExpr(*select.split(", ")), batch)
+
+    of_before = plans.window({(topic, 0): (0, 5)}, pipeline="before")
+    do(of_before, write)
+    window = plans.window({(topic, 0): (0, 5)}, pipeline="renamed")
+    with pytest.raises(UnknownOutput, match=f"\n{of_before.log.plan.batch.key}\n.*pipeline_id"):
+        do(window, sink)
+    assert attempts(window) == []
+    beside = plans.window({(other, 0): (0, 5)}, pipeline="another")
+    refuse_unknown_output(spark, plans.job(beside), sink)
+    refuse_unknown_output(spark, plans.job(window), Upserted(sink))
+
+
+class Upserted:
+    """A table of entities: the same record once more changes nothing."""
+
+    is_merged = True
+
+    def __init__(self, sink: Any) -> None:
+        self.keys = sink.keys
 
 
 def test_a_batch_that_is_committed_while_its_output_is_looked_at_knows_the_ones_after_it(
