@@ -254,14 +254,13 @@ def decide_commit(order: Commit, s: Situation) -> Follow:
     plan, position = batch.log.plan, batch.log.planned.position
     if plan.plan_id != reference.plan_id:
         raise PlanReplaced(str(plan.batch), str(reference.plan_id), plan.plan_id)
-    proof, fates, reads = None, ALL_ROWS, None
+    proof, fates, reports = None, ALL_ROWS, None
     if order.require_report:
         again = batch.log.redone
         newer_than = again.attempts if again and again.by.run == me.run else None
         read_back = order.require_report == "read-back"
         reports = s.need(Reports(batch))
         proof, fates = require_verified(plan, reports, newer_than, read_back=read_back), fates_of(reports)
-        reads = reads_of(plan, reports)
         _refuse_too_many(batch, fates.set_aside, order.limit)
     if batch.log.committed:
         return Follow(batch, None, proof, fates)
@@ -277,6 +276,7 @@ def decide_commit(order: Commit, s: Situation) -> Follow:
         refuse_foreign_offsets(plan, me, held, position)
     after = None if plan.asked.window else position_after(plan, position)
     definitions = tuple(sorted(filter(None, fates.definitions)))
+    reads = None if reports is None else reads_of(plan, reports)
     entry = Committed(me, order.now_ms, plan.plan_id, after, fates.set_aside, fates.left_out, definitions, reads)
     return Follow(batch, entry, proof, fates)
 
