@@ -26,6 +26,7 @@ from airflow_kafka_offsets.spark.sinks.sink_arguments import (
     sink_arguments,
     sink_of,
 )
+from airflow_kafka_offsets.spark.sinks.sink_contract import HIDDEN
 from airflow_kafka_offsets.stores.objects import create_object, read_object
 from airflow_kafka_offsets.stores.store import Store
 from airflow_kafka_offsets.values.json_schema import ddl_of
@@ -93,8 +94,16 @@ def _output_problems(bad: Mapping[str, Any], sink: Any, output: str | None) -> l
     problems.take_all(lambda: sink_of(sink_words(bad)))
     with suppress(InvalidRequest):  # what is wrong with the sink is said where it is checked
         output = output_of(sink) if sink is not None else output
-    if not problems and output is not None and set_aside_output(bad) == output:
+    if problems or output is None or (aside := set_aside_output(bad)) is None:
+        return problems
+    if aside == output:
         problems.add(f"bad_records and the rows name the same output, {output}: one would replace the other's rows.")
+    for inner, outer in ((aside, output), (output, aside)):
+        if inner.startswith(f"{outer}/") and not inner.removeprefix(f"{outer}/").startswith(HIDDEN):
+            problems.add(
+                f"Of the outputs of bad_records and of the rows, {inner} lies in {outer}: who reads that sees both, and "
+                "Delta's VACUUM deletes what is not its own. Give bad_records a folder beside it."
+            )
     return problems
 
 

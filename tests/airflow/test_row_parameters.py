@@ -60,6 +60,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"value": JSON, "bad_records": {**BAD, "format": "csv"}}, "cannot hold bytes"),
     ({"value": JSON, "bad_records": {**BAD, "tabel": "x"}}, "bad_records: sink has 'tabel'"),
     ({"value": JSON, "bad_records": {**GOOD, "limit": 5}}, "name the same output"),
+    ({"value": JSON, "bad_records": {**BAD, "path": "/lake/good/bad"}}, "/lake/good/bad lies in /lake/good: who reads"),
+    ({"value": JSON, "bad_records": {**BAD, "path": "/lake"}}, "/lake/good lies in /lake: who reads"),
     ({"bad_records": BAD}, "nothing decides which records are bad"),
     ({"value": JSON, "sink": {"format": "delta", "path": "/lake/d", "mode": "append"}}, "replaces its rows"),
     ({"bad_records": {"format": "delta", "path": "/b", "upsert": {"keys": ["id"]}}}, "bad_records has upsert"),
@@ -72,6 +74,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"sink": {**TABLE, "upsert": {"keys": ["id"], "delete_when": "rand() > 1"}}}, "delete_when uses rand"),
     ({"sink": {**TABLE, "mode": "append", "upsert": {"keys": ["id"]}}}, "An upsert into Delta is no append"),
 ]
+
+
+@pytest.mark.parametrize("path", ["/lake/good/_bad", "/lake/good-and-bad"])
+def test_bad_records_may_lie_where_readers_of_the_rows_do_not_look(path: str) -> None:
+    with DAG("typed", schedule=None):
+        kafka_spark_batch(
+            "orders", topics="orders", group_id="g", sink=GOOD, value=JSON, bad_records={**BAD, "path": path}
+        )
 
 
 @pytest.mark.parametrize(("words", "problem"), WRONG, ids=str)
