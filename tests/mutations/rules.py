@@ -257,6 +257,7 @@ RULES = (
     Mutation("verify: nothing written", "Attempt.may_have_written", Always("wrote"), "log/test_verify_reads"),
     Mutation("arguments: own braces", "_NOT_AS_IT_IS", Less("'}}'"), "plan/test_(job_arguments|argument_rules|offset_words)"),
     Mutation("arguments: kubernetes", "_NOT_AS_IT_IS", Less("'$('"), "plan/test_(job_arguments|argument_rules|offset_words)"),
+    Mutation("arguments: a place for each job", "offset_words", Never("plan.empty"), "plan/test_offset_words"),
     Mutation("claims: last month", "TimeClaim.places", Instead("max(self.start_ms, self.end_ms - 1)", "self.end_ms"), "plan/test_window_claims"),
     Mutation("claims: year", "TimeClaim.places", Instead("12", "11"), "plan/test_window_claims"),
     Mutation("claims: name", "TimeClaim.name", Rather("start_ms", "bounds = f'{self.start_ms}--{self.end_ms}'"), "plan/test_window_claims"),
