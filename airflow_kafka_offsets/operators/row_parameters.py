@@ -101,7 +101,7 @@ def _output_problems(bad: Mapping[str, Any], sink: Any, output: str | None) -> l
     for inner, outer in ((aside, output), (output, aside)):
         if inner.startswith(f"{outer}/") and not inner.removeprefix(f"{outer}/").startswith(HIDDEN):
             problems.add(
-                f"Of the outputs of bad_records and of the rows, {inner} lies in {outer}: who reads that sees both. In a "
+                f"Of the outputs of bad_records and of the rows, {inner} lies in {outer}: its readers see both. In a "
                 "Delta table VACUUM deletes what is not the table's. Give bad_records a folder beside it."
             )
     return problems
