@@ -28,10 +28,11 @@ from airflow_kafka_offsets.batch.orders import (
     Wait,
 )
 from airflow_kafka_offsets.batch.ownership import (
+    group_moved,
     output_after,
     refuse_another_airflows_log,
     refuse_another_of_this_run,
-    refuse_foreign_offsets,
+    signature_of,
 )
 from airflow_kafka_offsets.batch.pipeline_position import GoesOn, adopted, goes_on, log_now, topics_now
 from airflow_kafka_offsets.batch.situation import (
@@ -41,6 +42,7 @@ from airflow_kafka_offsets.batch.situation import (
     IsRunning,
     Reports,
     Situation,
+    TopicsThatExist,
     WindowNamed,
     WindowsBeside,
 )
@@ -56,7 +58,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.log.entries import NO_HISTORY, Committed, History, Step, next_step
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, fates_of, reads_of, require_verified, unverified
-from airflow_kafka_offsets.plan.plan import Draft
+from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.plan.position import Position, position_after
 from airflow_kafka_offsets.plan.window_claims import Claim, TimeClaim, claim_of, claim_of_request
 from airflow_kafka_offsets.request.parse_request import PlanRequest
@@ -273,12 +275,20 @@ def decide_commit(order: Commit, s: Situation) -> Follow:
     group_id = plan.asked.group_id
     if plan.asked.group_follows and group_id is not None:  # looked at last, so that a reset meanwhile is found
         held = s.need(HeldBy(group_id, tuple(p.topic_partition for p in plan.partitions)))
-        refuse_foreign_offsets(plan, me, held, position)
+        foreign = signature_of(plan, me).foreign(held, position)
+        if foreign and _is_on_its_cluster(plan, s):
+            raise group_moved(group_id, foreign, position)
     after = None if plan.asked.window else position_after(plan, position)
     definitions = tuple(sorted(filter(None, fates.definitions)))
     reads = None if reports is None else reads_of(plan, reports)
     entry = Committed(me, order.now_ms, plan.plan_id, after, fates.set_aside, fates.left_out, definitions, reads)
     return Follow(batch, entry, proof, fates)
+
+
+def _is_on_its_cluster(plan: Plan, s: Situation) -> bool:
+    """Another cluster's group says nothing of this batch. Where none of its topics is there, no group has offsets."""
+    there = s.need(TopicsThatExist(tuple(plan.found.topic_ids)))
+    return there is not None and there.cluster_id == plan.found.cluster_id
 
 
 def _refuse_too_many(batch: StoredBatch, set_aside: int, limit: Limit | None) -> None:

@@ -649,6 +649,15 @@ WHOLE = read_by(0, 1)
             commit(), named(BatchIn=AGAIN, Reports=read_by(0, 1, attempt=2)), ("follow", NAME, "rows"),
             id="done once more, by newer attempts",
         ),
+        pytest.param(
+            commit(), named(BatchIn=MINE, Reports=WHOLE, HeldBy=somebodys({0: 15})), ("ask", "TopicsThatExist"),
+            id="somebody's offset: of which cluster?",
+        ),
+        pytest.param(
+            commit(),
+            named(BatchIn=MINE, Reports=WHOLE, HeldBy=somebodys({0: 15}), TopicsThatExist=ANOTHER_CLUSTER),
+            ("append", ME, [20, 9], "rows"), id="somebody's offset on another cluster",
+        ),
     ],
 )  # fmt: skip
 def test_what_a_commit_does(order: Order, facts: Facts, expected: tuple[Any, ...]) -> None:
@@ -665,8 +674,8 @@ def test_what_a_commit_does(order: Order, facts: Facts, expected: tuple[Any, ...
         pytest.param(commit(), named(BatchIn=MINE, Reports=read_by(0)), errors.ReadNotVerified, id="half is read"),
         pytest.param(commit(), named(BatchIn=AGAIN, Reports=WHOLE), errors.ReadNotVerified, id="not done once more"),
         pytest.param(
-            commit(), named(BatchIn=MINE, Reports=WHOLE, HeldBy=somebodys({0: 15})), errors.GroupMoved,
-            id="somebody wrote to the group meanwhile",
+            commit(), named(BatchIn=MINE, Reports=WHOLE, HeldBy=somebodys({0: 15}), TopicsThatExist=ORDERS),
+            errors.GroupMoved, id="somebody wrote to the group meanwhile",
         ),
     ],
 )  # fmt: skip

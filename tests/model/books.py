@@ -441,7 +441,7 @@ class Books:
 
     def _require_own_group(self, step: Step, plan: Plan, before: Position | None) -> None:
         """Who finds that the group was reset before it looked commits nothing."""
-        if not plan.asked.group_follows:
+        if not plan.asked.group_follows or plan.found.cluster_id != self.world.cluster.cluster_id:
             return
         for p in plan.partitions:
             tp = p.topic_partition

@@ -17,25 +17,28 @@ if TYPE_CHECKING:
 
 def check_log(world: World, pipeline: str) -> None:
     """Each committed batch has just its rows; no record is in two of them, one epoch apart; nothing is beside them."""
-    books, output = world.books, world.output_of(pipeline)
+    books = world.books
     found: Counter[tuple[Row, int]] = Counter()
     for key, batch in books.commits.items():
         if batch.pipeline != pipeline or key in books.marked_as_done:
             continue
+        output = batch.plan.asked.output or ""
         wrong = {s: what for s, what in books.wrong_splits(batch.plan).items() if (output, key, s) not in books.late}
         assert not wrong, f"{batch.plan.batch} is committed, and a reader finds: {wrong}"
         for split, rows in world.lake.splits(output, key).items():
             if (output, key, split) not in books.late:
                 found.update((row, batch.epochs.get(row[0], 0)) for row in rows)
     twice = sorted(row for row, times in found.items() if times > 1 and not _is_replaced(world, row[0]))
-    assert not twice, f"a reader of {output} finds twice: {twice}"
+    assert not twice, f"a reader of the outputs of {pipeline} finds twice: {twice}"
     plans = (books.planned(folder) for _, folder in books.batches(pipeline))  # a clean may have taken just the plan
-    unfinished = {planned.plan.batch.key for planned in plans if planned and planned.plan.batch}
+    known = {(p.plan.batch.key, p.plan.asked.output) for p in plans if p and p.plan.batch}
+    known |= {(key, batch.plan.asked.output) for key, batch in books.commits.items()}
     committed = {row for row, _ in found}
-    for key in set(world.lake.keys(output)) - books.commits.keys() - unfinished:
-        splits = world.lake.splits(output, key)
-        beside = {row for split, rows in splits.items() if (output, key, split) not in books.late for row in rows}
-        assert not beside & committed, f"{key}, which nobody committed, has {sorted(beside & committed)} as well"
+    for output in world.outputs_of(pipeline):
+        for key in (key for key in world.lake.keys(output) if (key, output) not in known):
+            splits = world.lake.splits(output, key)
+            beside = {row for split, rows in splits.items() if (output, key, split) not in books.late for row in rows}
+            assert not beside & committed, f"{key}, which nobody committed, has {sorted(beside & committed)} as well"
 
 
 def check_windows(world: World, pipeline: str) -> None:

@@ -20,6 +20,8 @@ def words_for(world: World, run: Run, error: Exception) -> dict[str, Any]:
             word, value = "group_moved", chosen["group_moved"]
         case errors.ClusterChanged():
             word, value = "cluster_changed", chosen["cluster_changed"]
+        case errors.DataLoss() if "Commit offsets of this log" in str(error):
+            return {"cluster_changed": "earliest"}  # the group's offsets are of another log: nothing adopts them
         case errors.DataLoss():
             word, value = "data_loss", "advance"
         case errors.TopicRecreated():
@@ -32,6 +34,8 @@ def words_for(world: World, run: Run, error: Exception) -> dict[str, Any]:
             world.restarts += 1
             assert '"restart": true' in str(error)
             return {"restart": f"after a loss, {world.restarts}"}
+        case errors.InvalidRequest() if '"output_changed": "accept"' in str(error):
+            return {"output_changed": "accept"} if chosen["output_changed"] == "accept" else {}
         case errors.ReadNotVerified() if run.handed and not run.handed.splits:
             assert '"redo": true' in str(error)
             return {"redo": True}
@@ -46,6 +50,10 @@ def act(world: World, run: Run, error: Exception) -> None:
     match error:
         case errors.UnknownOutput(keys=keys):
             world.remove_unknown(run, list(keys))
+        case errors.InvalidRequest() if "The DAG's output is" in str(error):
+            put_back = world.choices[run.pipeline]["output_changed"] != "accept"
+            if put_back or '"output_changed": "accept"' not in str(error):
+                world.edits[run.pipeline] += 1
         case errors.AnotherPipeline():
             world.modes[run.pipeline]["group_id"] = f"{world.modes[run.pipeline]['group_id']}-{run.pipeline}"
         case errors.GroupActive():

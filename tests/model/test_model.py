@@ -75,7 +75,14 @@ ASK = st.one_of(
             "unavailable": st.just("hold"),
             "hold": st.lists(PLACE.map(lambda tp: f"{tp.topic}-{tp.partition}"), min_size=1, max_size=2, unique=True),
             "new_partition": st.just("latest"),
-            "topic_pattern": st.just("orders"),  # of a DAG that was edited
+            # Of a DAG that was edited.
+            "topic_pattern": st.just("orders"),
+            "startup_mode": st.sampled_from(["earliest-offset", "group-offsets", "latest-offset"]),
+            "commit_mode": st.sampled_from(["on-success", "checkpoint-only"]),
+            "filter_restored_partitions": st.booleans(),
+            "group_id": st.sampled_from(["g", "g-c"]),
+            "isolation_level": st.sampled_from(["read_committed", "read_uncommitted"]),
+            "end": st.integers(0, 12).map(lambda second: T + 1000 * second),
         },
     ),
 )
@@ -113,6 +120,9 @@ EVENTS = {
     "copy_store": (),
     "replace_cluster": (),
     "move_airflow": (),
+    "edit_output": (PIPELINE,),
+    "transact": (PLACE, st.integers(1, 3)),
+    "end_transactions": (st.booleans(),),
 }
 ALWAYS = frozenset(os.environ.get("MODEL_POSSIBLE", "").split())  # a broken rule explores what it is about
 CHOSEN = {name: arguments for name, arguments in EVENTS.items() if not ALWAYS or name in ALWAYS}
@@ -166,6 +176,7 @@ class Model(RuleBasedStateMachine):
         shared=st.booleans(),
         chosen=st.sampled_from(("adopt-group", "keep-checkpoint")),
         cluster=st.sampled_from(("earliest", "adopt-group")),
+        output=st.sampled_from(("accept", "put it back")),
         records=st.integers(0, 3),
         possible=POSSIBLE,
         one=st.sampled_from((True, True, False)),
@@ -178,6 +189,7 @@ class Model(RuleBasedStateMachine):
         shared: bool,
         chosen: str,
         cluster: str,
+        output: str,
         records: int,
         possible: frozenset[str],
         one: bool,
@@ -191,7 +203,11 @@ class Model(RuleBasedStateMachine):
         }
         self.world = World(modes, looks=looks)
         for pipeline in PIPELINES:
-            self.world.choices[pipeline] = {"group_moved": chosen, "cluster_changed": cluster}
+            self.world.choices[pipeline] = {
+                "group_moved": chosen,
+                "cluster_changed": cluster,
+                "output_changed": output,
+            }
         self.ways: dict[str, dict[str, Any]] = {pipeline: {} for pipeline in PIPELINES}
         if records:
             self.world.produce(PLACES[0], records)
@@ -648,6 +664,16 @@ class Model(RuleBasedStateMachine):
     def _replace_cluster(self) -> None:
         self.world.replace_cluster()
 
+    def _edit_output(self, pipeline: str) -> None:
+        self.world.edits[pipeline] += 1
+
+    def _transact(self, tp: TopicPartition, how_many: int) -> None:
+        if tp.topic in self.world.cluster.topics:
+            self.world.transact(tp, how_many)
+
+    def _end_transactions(self, aborted: bool) -> None:
+        self.world.end_transactions(aborted=aborted)
+
     def _move_airflow(self) -> None:
         self.world.instance = f"{self.world.instance}'"
 
@@ -668,6 +694,7 @@ class Model(RuleBasedStateMachine):
         for step in self._open():
             step.strike(Fate())
         self.world.members_leave()
+        self.world.end_transactions(aborted=False)
         self.world.elect_leaders()
         self.world.running.clear()
         for pipeline in PIPELINES[: 1 if self.one else 2]:
@@ -790,7 +817,8 @@ class Model(RuleBasedStateMachine):
         self.ways[run.pipeline] = remedies.words_for(self.world, run, error) if error else {}
         if error is not None:
             asked = {"skip", "re_plan", "redo", "restart"} & run.ask.keys()
-            assert not isinstance(error, InvalidRequest) or asked, f"{run}: {error}"
+            moved = "The DAG's output is" in str(error)
+            assert not isinstance(error, InvalidRequest) or asked or moved, f"{run}: {error}"
             assert isinstance(error, KafkaOffsetsError) or "Spark" in type(error).__name__
             remedies.act(self.world, run, error)
 

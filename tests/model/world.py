@@ -7,6 +7,8 @@ on as a zombie.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -25,7 +27,7 @@ from airflow_kafka_offsets.request.parse_request import RunContext
 from airflow_kafka_offsets.request.policies import Skip
 from tests import engine
 from tests.asked import request_parameters
-from tests.cluster.memory import InMemoryCluster
+from tests.cluster.memory import InMemoryCluster, MemoryTransaction
 from tests.engine import Asker, Assignment, find_old, plan_batch, remove, skip_batch, skip_window
 from tests.model.books import Books
 from tests.model.driver import drive, records_gone
@@ -112,6 +114,8 @@ class World:
         self.members: list[Any] = []
         self.choices: dict[str, dict[str, str]] = {}
         self.restarts = 0
+        self.edits: Counter[str] = Counter()
+        self.transactions: list[MemoryTransaction] = []
         self.books = Books(self)
         self.store = SteppedStore(self.memory, self.books)
         self.stepped: Any = SteppedCluster(self.cluster, self.books)
@@ -142,6 +146,8 @@ class World:
         ask = {**run.ask, **more}
         if "topic_pattern" in ask:
             ask.pop("hold", None)  # it may name what is not subscribed to
+        if (end := ask.pop("end", None)) is not None:
+            ask |= {"bounded_mode": "timestamp", "bounded_timestamp": end}
 
         def call() -> Assignment:
             modes = {name: value for name, value in self.modes[run.pipeline].items() if name != "require_report"}
@@ -158,6 +164,7 @@ class World:
             self.resolved.add(run.key)
             run.drivers, run.commit = {}, None
             plan = batch.log.plan if batch else None
+            self._remove_what_stays_behind(plan)
             self._require_same(run, plan.batch.key if plan and plan.batch else None)
             if batch is None or plan is None:
                 run.handed = Handed(None)
@@ -168,6 +175,12 @@ class World:
         run.resolve, run.drivers, run.commit = self._step("resolve", run, ask, call, pushed), {}, None
         self.running.add(run.key)
         return run.resolve
+
+    def _remove_what_stays_behind(self, plan: Plan | None) -> None:
+        """A person does what the warning says."""
+        for warning in plan.warnings if plan else ():
+            if match := re.fullmatch(r"Rows of (.+) stay behind in '(.+)': remove those .*", warning):
+                self.lake.remove(match[2], [match[1]])
 
     def _require_same(self, run: Run, key: str | None) -> None:
         """A run that was given a batch is never given another one."""
@@ -309,7 +322,11 @@ class World:
     # ── what is where ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def output_of(self, pipeline: str) -> str:
-        return f"/lake/{pipeline}"
+        """What the DAG names now."""
+        return self.outputs_of(pipeline)[self.edits[pipeline] % 2]
+
+    def outputs_of(self, pipeline: str) -> tuple[str, str]:
+        return f"/lake/{pipeline}", f"/lake/{pipeline}-moved"
 
     def windows_output_of(self, pipeline: str) -> str:
         return f"/lake/{pipeline}-windows"
@@ -381,6 +398,23 @@ class World:
     def produce(self, tp: TopicPartition, count: int, late: int = 0) -> None:
         self.clock += 1
         self.cluster.produce(tp, [T + 1000 * max(0, self.clock - late)] * count)
+
+    def transact(self, tp: TopicPartition, count: int) -> None:
+        self.clock += 1
+        transaction = self.cluster.begin_transaction()
+        transaction.produce(tp, [T + 1000 * self.clock] * count)
+        self.transactions.append(transaction)
+
+    def end_transactions(self, *, aborted: bool) -> None:
+        while self.transactions:
+            transaction = self.transactions.pop()
+            transaction.written = [tp for tp in transaction.written if self._is_open(transaction, tp)]
+            transaction.abort() if aborted else transaction.commit()
+
+    def _is_open(self, transaction: MemoryTransaction, tp: TopicPartition) -> bool:
+        """Whether its topic is the one that it wrote to, and no election has cut what it wrote."""
+        topic = self.cluster.topics.get(tp.topic)
+        return topic is not None and tp.partition in topic.logs and id(transaction) in topic.logs[tp.partition].open
 
     def truncate(self, tp: TopicPartition, end_offset: int) -> None:
         """An unclean election. From here on other records are at and after ``end_offset``."""
