@@ -40,16 +40,19 @@ from airflow_kafka_offsets.batch.situation import (
     BatchTakenBy,
     HeldBy,
     IsRunning,
+    RecordsOf,
     Reports,
     Situation,
     TopicsThatExist,
     WindowNamed,
     WindowsBeside,
+    hulls,
 )
 from airflow_kafka_offsets.errors import (
     BadRecords,
     BatchClosed,
     BatchGone,
+    DataLoss,
     InvalidRequest,
     PlanReplaced,
     ReadNotVerified,
@@ -241,6 +244,7 @@ def decide_commit(order: Commit, s: Situation) -> Follow:
     """
     :raises ReadNotVerified: the reports do not show that the batch was read.
     :raises BadRecords: more of its records were set aside than the limit allows.
+    :raises DataLoss: Spark may have read other records than were planned.
     :raises PlanReplaced: the batch was planned anew since Spark was given its plan.
     :raises GroupMoved: somebody else wrote to the group; nothing was committed.
     :raises StoreUnavailable: this is not the store that the run was planned in.
@@ -272,6 +276,7 @@ def decide_commit(order: Commit, s: Situation) -> Follow:
             f"No report is asked for, so only a task that succeeds shows that {plan.batch} was read: this one commits "
             "nothing. Clear the run from that task on.",
         )
+    _refuse_another_log(order, plan, s)
     group_id = plan.asked.group_id
     if plan.asked.group_follows and group_id is not None:  # looked at last, so that a reset meanwhile is found
         held = s.need(HeldBy(group_id, tuple(p.topic_partition for p in plan.partitions)))
@@ -289,6 +294,29 @@ def _is_on_its_cluster(plan: Plan, s: Situation) -> bool:
     """Another cluster's group says nothing of this batch. Where none of its topics is there, no group has offsets."""
     there = s.need(TopicsThatExist(tuple(plan.found.topic_ids)))
     return there is not None and there.cluster_id == plan.found.cluster_id
+
+
+def _refuse_another_log(order: Commit, plan: Plan, s: Situation) -> None:
+    """Offsets do not say which records Spark has read. A log that is the same now was so while it read.
+
+    One that was cut, and ends below the range, was read before. Whether a topic was made anew, each driver has seen
+    before it reported.
+
+    :raises DataLoss: a log was cut and has grown past its range since, or, without reports, a topic is another one.
+    """
+    if not plan.to_read():
+        return
+    records = s.need(RecordsOf(plan, may_hold=True))
+    grown = [p for p in hulls(plan.splits) if records.ends.get(p.topic_partition, 0) >= p.end_offset]
+    lines = [*records.replaced(grown), *(() if order.require_report else records.made_anew)]
+    if lines:
+        raise DataLoss(
+            lines,
+            f"Spark may have read other records than those that were planned for {plan.batch}, so nothing is "
+            "committed. Clear the run from its resolve task on, or let the next run plan the batch anew into the same "
+            'place: for a log that was cut with policies={"data_loss": "advance"}, for a topic that was created again '
+            'with {"topic_recreated": "earliest"}.',
+        )
 
 
 def _refuse_too_many(batch: StoredBatch, set_aside: int, limit: Limit | None) -> None:

@@ -213,12 +213,12 @@ def _records_now(plan: Plan, cluster: OffsetReader, *, may_hold: bool) -> Record
         now = description.cluster_id if description else "one without its topics"
         return RecordsNow((f"the plan was made on cluster {was.cluster_id}, and this is {now}",))
     ids, anew = description.topic_ids, topics_made_anew(was.topic_ids, description.topic_ids)
-    another = tuple(
+    topics = sorted({p.topic_partition.topic for p in plan.to_read()})
+    absent = tuple(f"{topic}: it does not exist any more" for topic in topics if topic not in ids)
+    made_anew = tuple(
         f"{topic}: its id is {ids[topic]}, the plan was made for {was.topic_ids.get(topic)}"
-        if topic in ids
-        else f"{topic}: it does not exist any more"
-        for topic in sorted({p.topic_partition.topic for p in plan.to_read()})
-        if topic not in ids or topic in anew
+        for topic in topics
+        if topic in anew
     )
     present = {tp for tp in description.partitions() if tp.topic not in anew}
     planned = {p.topic_partition: p for p in plan.partitions if p.topic_partition in present}
@@ -236,7 +236,8 @@ def _records_now(plan: Plan, cluster: OffsetReader, *, may_hold: bool) -> Record
         if p.size and is_older(p.leader_epoch, ends[tp].leader_epoch)
     }
     high_watermarks = {tp: end.offset for tp, end in ends.items()}
-    return RecordsNow(another, log_starts, high_watermarks, _cuts(cluster, led_anew), without, silent)
+    cuts = _cuts(cluster, led_anew)
+    return RecordsNow((*made_anew, *absent), log_starts, high_watermarks, cuts, without, silent, made_anew)
 
 
 def _cuts(cluster: OffsetReader, known: Mapping[TopicPartition, At]) -> dict[TopicPartition, int]:

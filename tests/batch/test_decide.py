@@ -635,12 +635,18 @@ WHOLE = read_by(0, 1)
         pytest.param(Commit(PlanReference(None), ME, NOW), {}, ("follow", None, None), id="the run had nothing to do"),
         pytest.param(commit(), {}, ("ask", "BatchIn"), id="nothing is known"),
         pytest.param(commit(), named(BatchIn=MINE), ("ask", "Reports"), id="what was read?"),
-        pytest.param(commit(), named(BatchIn=MINE, Reports=WHOLE), ("ask", "HeldBy"), id="the group comes last"),
+        pytest.param(commit(), named(BatchIn=MINE, Reports=WHOLE), ("ask", "RecordsOf"), id="of which log?"),
         pytest.param(
-            commit(), named(BatchIn=MINE, Reports=WHOLE, HeldBy={}), ("append", ME, [20, 9], "rows"), id="verified"
+            commit(), named(BatchIn=MINE, Reports=WHOLE, RecordsOf=there()), ("ask", "HeldBy"),
+            id="the group comes last",
         ),
         pytest.param(
-            commit(False), named(BatchIn=MINE, HeldBy={}), ("append", ME, [20, 9], None), id="no report is asked for"
+            commit(), named(BatchIn=MINE, Reports=WHOLE, RecordsOf=there(), HeldBy={}),
+            ("append", ME, [20, 9], "rows"), id="verified"
+        ),
+        pytest.param(
+            commit(False), named(BatchIn=MINE, RecordsOf=there(), HeldBy={}),
+            ("append", ME, [20, 9], None), id="no report is asked for"
         ),
         pytest.param(
             commit(), named(BatchIn=MINE_DONE, Reports=WHOLE), ("follow", NAME, "rows"), id="it is on record already"
@@ -650,12 +656,15 @@ WHOLE = read_by(0, 1)
             id="done once more, by newer attempts",
         ),
         pytest.param(
-            commit(), named(BatchIn=MINE, Reports=WHOLE, HeldBy=somebodys({0: 15})), ("ask", "TopicsThatExist"),
-            id="somebody's offset: of which cluster?",
+            commit(), named(BatchIn=MINE, Reports=WHOLE, RecordsOf=there(), HeldBy=somebodys({0: 15})),
+            ("ask", "TopicsThatExist"), id="somebody's offset: of which cluster?",
         ),
         pytest.param(
             commit(),
-            named(BatchIn=MINE, Reports=WHOLE, HeldBy=somebodys({0: 15}), TopicsThatExist=ANOTHER_CLUSTER),
+            named(
+                BatchIn=MINE, Reports=WHOLE, RecordsOf=there(), HeldBy=somebodys({0: 15}),
+                TopicsThatExist=ANOTHER_CLUSTER,
+            ),
             ("append", ME, [20, 9], "rows"), id="somebody's offset on another cluster",
         ),
     ],
@@ -674,8 +683,9 @@ def test_what_a_commit_does(order: Order, facts: Facts, expected: tuple[Any, ...
         pytest.param(commit(), named(BatchIn=MINE, Reports=read_by(0)), errors.ReadNotVerified, id="half is read"),
         pytest.param(commit(), named(BatchIn=AGAIN, Reports=WHOLE), errors.ReadNotVerified, id="not done once more"),
         pytest.param(
-            commit(), named(BatchIn=MINE, Reports=WHOLE, HeldBy=somebodys({0: 15}), TopicsThatExist=ORDERS),
-            errors.GroupMoved, id="somebody wrote to the group meanwhile",
+            commit(), named(
+                BatchIn=MINE, Reports=WHOLE, RecordsOf=there(), HeldBy=somebodys({0: 15}), TopicsThatExist=ORDERS
+            ), errors.GroupMoved, id="somebody wrote to the group meanwhile",
         ),
     ],
 )  # fmt: skip

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.errors import PlanReplaced, ReadNotVerified, StoreUnavailable
+from airflow_kafka_offsets.errors import DataLoss, PlanReplaced, ReadNotVerified, StoreUnavailable
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
 from airflow_kafka_offsets.log.entries import Committed
 from airflow_kafka_offsets.log.ordinary_batch import ordinary_batches
 from airflow_kafka_offsets.log.read_reports import begin_attempt
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.cluster.commits import Interrupted
-from tests.contract.conftest import AnyCluster
+from tests.cluster.memory import InMemoryCluster
+from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Pipeline, Row, Run, entries
 from tests.contract.troubles import EventfulStore, Killed, die, produce
 from tests.engine import PlanReference, commit_batch
@@ -151,6 +152,76 @@ def test_without_reports_a_task_that_has_not_succeeded_vouches_for_nothing(
     nothing = pipeline.resolve("two", restart="again", startup_mode="latest-offset")
     assert nothing.splits == ()
     assert nothing.commit(**skipped).by_this
+
+
+# ── read from the log that was planned ────────────────────────────────────────────────────────────────────────────────
+
+
+def hour(number: int) -> dict[str, Any]:
+    start_ms, end_ms = NOW_MS + number * 3_600_000, NOW_MS + (number + 1) * 3_600_000
+    start = {"startup_mode": "timestamp", "startup_timestamp": start_ms}
+    return {**start, "bounded_mode": "timestamp", "bounded_timestamp": end_ms}
+
+
+@pytest.mark.parametrize("kind", ["batches", "windows"])
+def test_K18_what_spark_read_of_a_log_that_was_cut_after_the_plan_is_not_committed(
+    in_memory: Pipeline, kind: str
+) -> None:
+    """The log has grown past the plan again. A commit would leave what Spark has read to the next batch, too."""
+    cluster, tp = in_memory.cluster, TopicPartition(in_memory.topic, 0)
+    assert isinstance(cluster, InMemoryCluster)
+    one, two = ({}, {}) if kind == "batches" else (hour(0), hour(1))
+    in_memory.run_type = "manual" if kind == "windows" else "scheduled"
+    cluster.delete_records(tp, 4)
+    cluster.produce(tp, [NOW_MS] * 6 + [NOW_MS + 3_600_000])
+    run = in_memory.resolve("one", **one)
+    cluster.truncate(tp, 6)
+    cluster.produce(tp, [NOW_MS + 3_600_000] * 6)
+    run.spark()
+    for how in ({}, {"require_report": False}):
+        with pytest.raises(DataLoss, match=r"orders\[0\]: from offset 6 on, the log is another one") as refused:
+            run.commit(**how)
+    assert "nothing is committed. Clear the run" in str(refused.value)
+    assert entries(run.batch) == ["plan"]
+    in_memory.run("one", data_loss="advance", **one)
+    in_memory.run("two", **two)
+    assert in_memory.lake.offsets()[0] == list(range(4, 12))
+
+
+def test_K18_what_spark_read_before_a_log_was_cut_is_committed_and_the_next_batch_begins_at_the_cut(
+    in_memory: Pipeline, memory: AnyCluster
+) -> None:
+    """It ends below what was read: so that was the log of the plan."""
+    cluster, tp = in_memory.cluster, TopicPartition(in_memory.topic, 0)
+    assert isinstance(cluster, InMemoryCluster)
+    produce(memory, in_memory)
+    run = in_memory.resolve("one").spark()
+    cluster.truncate(tp, 2)
+    assert run.commit().by_this
+    cluster.produce(tp, [NOW_MS] * 5)
+    assert in_memory.run("two", data_loss="advance").ranges[0] == (2, 7)
+
+
+def test_without_reports_what_was_read_of_a_topic_that_was_made_anew_is_not_committed(in_memory: Pipeline) -> None:
+    """With reports, each driver has looked itself. A topic that is deleted alone was read while it was there."""
+    cluster = in_memory.cluster
+    assert isinstance(cluster, InMemoryCluster)
+    run = in_memory.resolve("one")
+    cluster.recreate_topic("orders")
+    cluster.produce(TopicPartition("orders", 0), [NOW_MS] * 4)
+    run.job().write()
+    with pytest.raises(DataLoss, match="orders: its id is "):
+        run.commit(require_report=False)
+    again = in_memory.resolve("one", topic_recreated="earliest")
+    again.job().write()
+    assert again.commit(require_report=False).by_this
+    cluster.produce(TopicPartition("orders", 0), [NOW_MS])
+    in_memory.run("two", topic_recreated="earliest")
+    assert in_memory.lake.offsets() == {0: [0, 1, 2, 3, 4]}
+    last = in_memory.resolve("three", restart="again", topic_recreated="earliest")
+    last.job().write()
+    cluster.delete_topic("orders")
+    assert last.commit(require_report=False).by_this
 
 
 # ── what the commit is ────────────────────────────────────────────────────────────────────────────────────────────────
