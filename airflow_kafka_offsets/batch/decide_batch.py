@@ -46,6 +46,7 @@ from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import unverified, verified_splits
 from airflow_kafka_offsets.plan.completeness import (
     count_late,
+    from_the_one_before,
     lost_between,
     may_be_lost,
     may_lack,
@@ -353,8 +354,9 @@ def window_draft(order: RunsBatch, s: Situation, *, first: bool = False) -> Draf
     if not isinstance(claim, TimeClaim):
         return fresh
     found, after = (None, None) if claim.by_topic else s.need(WindowsBeside(claim))
-    fresh = fresh if after is None else without_the_next(after.log.plan, fresh)
     before = found.log.plan if found else None
+    fresh = fresh if before is None else from_the_one_before(before, fresh)
+    fresh = fresh if after is None else without_the_next(after.log.plan, fresh)
     fresh = fresh if before is None else count_late(before, fresh)
     if not first:
         return fresh

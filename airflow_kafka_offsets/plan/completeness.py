@@ -219,6 +219,25 @@ def count_late(previous: Plan, following: Draft) -> Draft:
     return replace(following, partitions=partitions).with_warnings([warning])
 
 
+def from_the_one_before(previous: Plan, window: Draft) -> Draft:
+    """``window`` from where the window before it ended, if that was at a record past the boundary.
+
+    That record may be gone since. The first one past the boundary is another then, and lies behind late records that
+    the window before has left to this one.
+    """
+    ends = _ends_of(previous, window)
+    left = {tp: ends[tp] for p in previous.partitions if p.past_end and (tp := p.topic_partition) in ends}
+
+    def joined(p: PlannedPartition) -> PlannedPartition:
+        start = max(left.get(p.topic_partition, p.start_offset), p.log_start_offset or 0)
+        if start >= p.start_offset:
+            return p
+        why = f"{p.start_reason} → where the window before ended"
+        return replace(p, range=OffsetRange(start, p.end_offset), position=start, start_reason=why)
+
+    return replace(window, partitions=tuple(map(joined, window.partitions)))
+
+
 def without_the_next(following: Plan, window: Draft) -> Draft:
     """``window`` up to where the window after it begins, which was planned before.
 

@@ -291,6 +291,30 @@ def test_a_window_reads_nothing_that_the_next_one_has_read_though_its_first_reco
     assert pipeline.resolve("first", **first).assignment.warnings == (), "nor does it miss what the next one has"
 
 
+@pytest.mark.parametrize("by", ["compaction", "retention"])
+def test_a_window_reads_what_the_one_before_has_left_to_it_though_its_first_record_is_gone(
+    memory: AnyCluster, store: LocalStore, group: str, by: str
+) -> None:
+    """The look-up gives a later record then. What lay in front of it was in no window, and what is gone not counted."""
+    start, tp = NOW_MS - 48 * HOUR, TopicPartition("orders", 0)
+    memory.create_topic("orders", 1)
+    memory.produce("orders", timestamps_ms=[start, start + HOUR, start + 1, start + HOUR + 1, start + 2 * HOUR])
+    pipeline = Pipeline(memory.reader, store, "orders", group, {})
+    first, second = window(start, start + HOUR), window(start + HOUR, start + 2 * HOUR)
+    assert pipeline.run("first", **first).ranges == [(0, 1)]
+    if by == "compaction":
+        memory.hands.compact(tp, [NOW_MS], {1: 5})
+        assert pipeline.run("second", **second).ranges == [(1, 4)]
+    else:
+        memory.delete_records("orders", 2)
+        with pytest.raises(DataLoss, match=r"ended at 1, and the log begins at 2 now \(1 offsets are gone\)"):
+            pipeline.resolve("second", **second)
+        run = pipeline.run("second", data_loss="advance", **second)
+        assert (run.ranges, run.plan.lost, late(run.plan)) == ([(2, 4)], 1, [0])
+    assert pipeline.resolve("second", **second).assignment.warnings == (), "nor does it miss what it has"
+    assert pipeline.run("third", **window(start + 2 * HOUR, start + 3 * HOUR)).ranges[0][0] == 4
+
+
 # ── what was gone before it was planned ───────────────────────────────────────────────────────────────────────────────
 
 
