@@ -144,7 +144,8 @@ def group_moved(
 def output_of_batch(request: PlanRequest, asks: Asked, batch: StoredBatch, s: Situation) -> tuple[str | None, str]:
     """The output that an unfinished batch has from now on, and a warning where rows stay behind.
 
-    Until a driver has begun, the DAG may name another one. From then on the output stays: its rows are there.
+    Until a driver has begun, the DAG may name another one. From then on the output stays: its rows are there. Of a job
+    that does not tell they may be there in any case.
 
     :param asks: what the run asks for.
     :raises InvalidRequest: the DAG names another path than the one that was begun, or another DAG names it.
@@ -154,7 +155,7 @@ def output_of_batch(request: PlanRequest, asks: Asked, batch: StoredBatch, s: Si
     if wanted in (None, had):
         return had, ""
     accepts = request.policies.answers["output_changed"] == "accept"
-    if not s.need(HasBegun(batch)):
+    if request.jobs_tell and not s.need(HasBegun(batch)):
         if had is not None and not accepts:
             refuse_copy(plan, asks, "the batch that is not committed writes")
         return wanted, ""

@@ -499,7 +499,13 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
         request = request_for(hook.client_config, asked, run_context_of(context))
         set_aside = set_aside_output(self.bad_records)
         word = parsed("restart", lambda: restart_word(self.restart))
-        request = replace(request, output_origin=self._output_origin, set_aside_output=set_aside, restart_of_dag=word)
+        request = replace(
+            request,
+            output_origin=self._output_origin,
+            set_aside_output=set_aside,
+            jobs_tell=not has_placeholders(self.application_args),
+            restart_of_dag=word,
+        )
         refuse(placeholder_problems(self.application_args, request.limits.splits))
         self._refuse_too_many_splits(request.limits.splits, pipeline, hook)
         scope = request.scope

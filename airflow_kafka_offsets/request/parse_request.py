@@ -84,6 +84,7 @@ class PlanRequest:
     :ivar output_origin: whether a template gives each run another output, and who is then held to the batch's one: a
         sink of this package takes it from the plan.
     :ivar set_aside_output: where bad records are set aside. It belongs to the run, not to the batch.
+    :ivar jobs_tell: whether the Spark jobs put on record that they have begun; one that is given offsets does not.
     :ivar of_plan: of which log the bounds are, where a plan gave them.
     :ivar restart_of_dag: the word of ``restart`` that stands in the DAG, so that each run has it.
     """
@@ -100,6 +101,7 @@ class PlanRequest:
     reset_by_client: bool = False
     output_origin: OutputOrigin = "fixed"
     set_aside_output: str | None = None
+    jobs_tell: bool = True
     of_plan: LogOfPlan | None = None
     restart_of_dag: str | None = None
 

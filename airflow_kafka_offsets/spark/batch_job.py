@@ -89,8 +89,9 @@ def _agree_on_output(batch: Batch, write: Any) -> None:
             [
                 f"This job writes {writes}, and {batch.plan.batch} is written to {had}. Where the path was changed: "
                 "put it back until this batch is committed. Else name the same in the DAG and in the job, so that no "
-                f"other pipeline is given it. If {had} cannot be written any more: name {writes} in the DAG "
-                '(output=), and give one run the conf {"kafka_offsets": {"policies": {"output_changed": "accept"}}}.'
+                "other pipeline is given it. If each run has a path of its own: clear the run that has begun it. "
+                f"If {had} cannot be written any more: name {writes} in the DAG (output=), and give one run the conf "
+                '{"kafka_offsets": {"policies": {"output_changed": "accept"}}}.'
             ]
         )
     batch.output = writes

@@ -56,3 +56,14 @@ def test_what_a_failed_run_has_written_of_a_batch_that_is_skipped_goes(orders: O
     assert orders.run(reject=True).state == "failed"
     skipped = orders.run({"skip": {"batch": orders.key, "reason": "they are wrong"}})
     assert (skipped.state, list(written_by(orders).values()), orders.committed) == ("success", [[]], {0: 5})
+
+
+def test_a_batch_that_another_run_may_have_written_does_not_move_to_this_runs_path(orders: Orders) -> None:
+    """The job leaves no record of its own, and its rows would be in both."""
+    orders.dag_id = "batch_of_an_old_job"
+    orders.produce(5)
+    assert orders.run(reject=True).state == "failed"
+    moved = orders.run(output=f"{orders.output}-of-tomorrow")
+    assert (moved.states("orders.resolve"), moved.states("orders.read_by_offsets")) == (["failed"], ["upstream_failed"])
+    assert (orders.run().state, orders.committed) == ("success", {0: 5})
+    assert list(written_by(orders).values()) == [list("01234")]

@@ -276,7 +276,12 @@ class Pipeline:
         return preview(self.request(**parameters), self.cluster, self.log)
 
     def request(
-        self, *, run_type: str | None = None, output_origin: OutputOrigin = "fixed", **parameters: Any
+        self,
+        *,
+        run_type: str | None = None,
+        output_origin: OutputOrigin = "fixed",
+        jobs_tell: bool = True,
+        **parameters: Any,
     ) -> PlanRequest:
         given = {
             "topics": [self.topic],
@@ -288,7 +293,7 @@ class Pipeline:
         run_context = RunContext(self.now_ms, run_type=run_type or self.run_type)
         request = request_for({}, request_parameters(**given), run_context)
         word = restart_word(self.parameters.get("restart"))
-        return replace(request, output_origin=output_origin, restart_of_dag=word)
+        return replace(request, output_origin=output_origin, jobs_tell=jobs_tell, restart_of_dag=word)
 
     def actor(self, run: str) -> Actor:
         return Actor(RunKey("dag", run, "resolve"), self.airflow.instance)

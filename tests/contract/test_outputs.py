@@ -200,6 +200,18 @@ def test_a_batch_that_was_begun_in_an_output_of_no_name_stays_there_until_somebo
     run.spark().done()
 
 
+def test_a_batch_of_a_job_that_does_not_tell_that_it_has_begun_stays_in_its_output(in_memory: Pipeline) -> None:
+    """A job that is given offsets makes no record. Its rows may be there, whatever the log says."""
+    first = in_memory.resolve("one", output_name=LAKE, jobs_tell=False)
+    with pytest.raises(InvalidRequest, match="put it back until this batch is committed"):
+        in_memory.resolve("two", output_name=NEW, jobs_tell=False)
+    with pytest.raises(InvalidRequest, match=r"clear run dag/one/resolve"):
+        in_memory.resolve("two", output_name=NEW, output_origin="templated output", jobs_tell=False)
+    run = in_memory.resolve("two", **ACCEPT, jobs_tell=False)
+    assert (run.batch_key, run.plan.asked.output) == (first.batch_key, NEW)
+    assert f"Rows of {first.batch_key} stay behind in '{LAKE}'" in run.plan.warnings[-1]
+
+
 def test_a_copied_dag_with_another_output_does_not_go_on_in_its_pipeline(
     in_memory: Pipeline, memory: AnyCluster
 ) -> None:
