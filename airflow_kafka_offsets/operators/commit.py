@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from datetime import UTC, datetime
@@ -210,7 +211,8 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
 
         Each that comes next after resolve has to, and then one way of tasks from there to here as a whole: what was
         skipped may be the task that reads. A task beside such a way (a quality check) may be skipped. Where the plans
-        of a mapped resolve task come together, all have to.
+        of a mapped resolve task come together, all have to. Where some tasks are given what resolve has pushed, one of
+        them has to be on the way: else a branch has chosen another one.
         """
         dag = self.get_dag()
         if resolve is None or dag is None or not dag.has_task(resolve.task_id):
@@ -229,6 +231,8 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
         must = {name for name in between if not before[name]}
         if between and (not way & self.upstream_task_ids or (resolve.map_index >= 0 and group is None)):
             must = between
+        elif (given := {name for name in between if is_given(dag.get_task(name), first.task_id)}) and not way & given:
+            must |= given
         return tuple(line for name in sorted(must) for line in open_[name])
 
     def _task_lineage(self, *, is_over: bool) -> TaskLineage:
@@ -431,6 +435,17 @@ def _unsuccessful(task_id: str, context: Any, which: Mapping[str, int]) -> list[
     states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id], **which)
     found = sorted(states.get(ti.run_id, {}).items())
     return [f"{name}: {state}" for name, state in found if state not in ("success", "removed")]
+
+
+def is_given(task: Any, resolve: str) -> bool:
+    """Whether a task gets an XCom of the resolve task, or pulls one in a template. A branch decides by it, at most."""
+    if getattr(task, "inherits_from_skipmixin", False):
+        return False
+    fields = [getattr(task, name, None) for name in task.template_fields] + [getattr(task, "partial_kwargs", None)]
+    of_mapping = task.iter_mapped_dependencies() if task.is_mapped else ()
+    references = [*(operator for operator, _ in XComArg.iter_xcom_references(fields)), *of_mapping]
+    pulls = "xcom_pull" in str(fields) and re.search(rf"\b{re.escape(resolve)}\b", str(fields))
+    return bool(pulls) or any(operator.task_id == resolve for operator in references)
 
 
 def _was_skipped(reference: XComArg, context: Any) -> bool:

@@ -4,13 +4,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from airflow.providers.standard.operators.bash import BashOperator
+from airflow.providers.standard.operators.python import BranchPythonOperator
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 from confluent_kafka import Consumer
 
-from airflow_kafka_offsets import CommitOffsetsOperator
+from airflow_kafka_offsets import CommitOffsetsOperator, ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.operators.commit import is_given
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
 from testbed import airflow_home
 from testbed.broker import KafkaBroker
@@ -161,6 +165,36 @@ def test_without_reports_a_reading_task_that_was_skipped_commits_nothing(
     assert result.states("commit") == ["failed"]
     assert "not_today: skipped" in said().partition("ReadNotVerified:")[2]
     assert committed_offsets(broker, group, name) == {}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "state"), [("commit", "failed"), ("succeed", "failed"), ("read_otherwise", "success")]
+)
+def test_without_reports_a_branch_may_choose_who_reads_and_not_that_nobody_does(
+    run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str, chosen: str, state: str
+) -> None:
+    """Each way from the branch to the commit succeeds; the tasks that are given the offsets tell who reads."""
+    name = topic(1)
+    filled(broker, name, 3)
+
+    result = run("read_not_chosen", {"topic": name, "group": group, "chosen": chosen})
+
+    assert (result.states("choose"), result.states("commit")) == (["success"], [state])
+    assert committed_offsets(broker, group, name) == ({0: 3} if state == "success" else {})
+
+
+def test_whatis_given_the_offsets_is_seen_however_itis_given_them(airflow: Any) -> None:
+    pull = "{{ ti.xcom_pull('resolve', key='assign') }}"
+    with DAG("given", schedule=None) as dag:
+        resolve = ResolveStartupOffsetsOperator(task_id="resolve", topics="orders", group_id="group")
+        BashOperator(task_id="by_reference", bash_command="read", env={"ASSIGN": resolve.output["assign"]})
+        BashOperator(task_id="by_template", bash_command=f"read {pull}")
+        BashOperator.partial(task_id="mapped_over").expand(bash_command=resolve.output)
+        BashOperator.partial(task_id="beside", env={"ASSIGN": resolve.output["assign"]}).expand(bash_command=["a", "b"])
+        BranchPythonOperator(task_id="branch", python_callable=print, op_args=[resolve.output])
+        BashOperator(task_id="others", bash_command="{{ ti.xcom_pull('other') }} resolved").set_upstream(resolve)
+    given = {task.task_id for task in dag.tasks if is_given(task, "resolve")}
+    assert given == {"by_reference", "by_template", "mapped_over", "beside"}
 
 
 def test_without_reports_a_check_beside_the_way_may_be_skipped(

@@ -228,6 +228,24 @@ with DAG("read_skipped_late", schedule=None, params=NAMES, **COMMON):
     commit = CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
     resolve >> check("False") >> not_today() >> commit
 
+with DAG("read_not_chosen", schedule=None, params={**NAMES, "chosen": "commit"}, **COMMON):
+
+    @task.branch
+    def choose(_: Any, chosen: str) -> str:
+        return chosen
+
+    @task
+    def read_otherwise(arguments: list[list[str]]) -> None:
+        """Stands for a larger cluster."""
+
+    resolve = ResolveStartupOffsetsOperator(
+        task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset"
+    )
+    commit = CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
+    chooses = choose(resolve.output, "{{ params.chosen }}")
+    chooses >> [read_splits(resolve.output), read_otherwise(resolve.output), succeed()] >> commit
+    chooses >> commit
+
 with DAG("check_skipped", schedule=None, params=NAMES, **COMMON):
     resolve = ResolveStartupOffsetsOperator(
         task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset"
