@@ -42,19 +42,20 @@ def check_log(world: World, pipeline: str) -> None:
 
 
 def check_windows(world: World, pipeline: str) -> None:
-    """Each committed window has just its rows, and no record is in two of them."""
-    books, output = world.books, world.windows_output_of(pipeline)
-    found: Counter[Row] = Counter()
+    """Each committed window has just its rows, and no record is in two of them; another output is for other readers."""
+    books = world.books
+    found: Counter[tuple[Row, str]] = Counter()
     for key, plan in books.windows.items():
         if plan.pipeline != pipeline or key in books.marked_as_done:
             continue
+        output = plan.asked.output or ""
         wrong = {s: what for s, what in books.wrong_splits(plan).items() if (output, key, s) not in books.late}
         assert not wrong, f"{plan.batch} is committed, and a reader finds: {wrong}"
         for split, rows in world.lake.splits(output, key).items():
             if (output, key, split) not in books.late:
-                found.update(rows)
-    twice = sorted(row for row, times in found.items() if times > 1 and not world.was_cut(row[0]))
-    assert not twice, f"a reader of {output} finds twice: {twice}"
+                found.update((row, output) for row in rows)
+    twice = sorted(row for (row, _), times in found.items() if times > 1 and not world.was_cut(row[0]))
+    assert not twice, f"a reader of the windows of {pipeline} finds twice: {twice}"
 
 
 def _is_replaced(world: World, row: Row) -> bool:

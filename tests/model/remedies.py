@@ -50,6 +50,8 @@ def act(world: World, run: Run, error: Exception) -> None:
     match error:
         case errors.UnknownOutput(keys=keys):
             world.remove_unknown(run, list(keys))
+        case errors.DataLoss() if "Put the path back" in str(error):
+            world.edits[run.pipeline] += 1
         case errors.InvalidRequest() if "The DAG's output is" in str(error):
             put_back = world.choices[run.pipeline]["output_changed"] != "accept"
             if put_back or '"output_changed": "accept"' not in str(error):

@@ -179,7 +179,7 @@ class World:
     def _remove_what_stays_behind(self, plan: Plan | None) -> None:
         """A person does what the warning says."""
         for warning in plan.warnings if plan else ():
-            if match := re.fullmatch(r"Rows of (.+) stay behind in '(.+)': remove those .*", warning):
+            if match := re.match(r"Rows of (.+?) stay behind in '(.+?)'\.", warning):
                 self.lake.remove(match[2], [match[1]])
 
     def _require_same(self, run: Run, key: str | None) -> None:
@@ -329,7 +329,7 @@ class World:
         return f"/lake/{pipeline}", f"/lake/{pipeline}-moved"
 
     def windows_output_of(self, pipeline: str) -> str:
-        return f"/lake/{pipeline}-windows"
+        return f"{self.output_of(pipeline)}-windows"
 
     def group_of(self, pipeline: str) -> dict[TopicPartition, CommittedOffset]:
         return self.cluster.groups.get(self.modes[pipeline]["group_id"], {})
