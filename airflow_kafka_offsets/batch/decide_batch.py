@@ -170,12 +170,13 @@ def do(at_hand: BatchAtHand) -> Decision:
     if moved is not None:
         return moved
     records = at_hand.records()
-    group_id = request.scope.group_id
-    if at_hand.on and plan.asked.group_follows and group_id != plan.asked.group_id and not records.missing(plan):
-        asked = replace(
-            plan.asked, group_id=group_id, group_follows=request.group_follows
-        )  # who uses the old one must not stop it
-        return at_hand.replaced(planned_anew(plan, replace(plan, asked=asked), me, f"its group is {group_id!r}"))
+    follows, group_id = request.group_follows, request.scope.group_id
+    if at_hand.on and plan.asked.group_follows and not records.missing(plan):
+        # Who uses the old group must not stop it.
+        asked = replace(plan.asked, group_id=group_id, group_follows=follows)
+        if asked != plan.asked:
+            reason = f"its group is {group_id!r}" if follows else "no group follows it"
+            return at_hand.replaced(planned_anew(plan, replace(plan, asked=asked), me, reason))
     return _take_what_is_there(at_hand, records)
 
 

@@ -376,6 +376,10 @@ TABLE = [
         ("replace", "its group is 'h'", [(10, 20), (5, 9)], [0, 1]), id="another group follows it",
     ),
     pytest.param(
+        run(commit_mode="checkpoint-only"), known(MINE, RecordsOf=there()),
+        ("replace", "no group follows it", [(10, 20), (5, 9)], [0, 1]), id="no group follows it any more",
+    ),
+    pytest.param(
         run(output=OUT), known(MINE, HasBegun=False),
         ("replace", f"its output is {OUT}", [(10, 20), (5, 9)], [0, 1]), id="another output, and nobody began",
     ),

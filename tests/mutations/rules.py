@@ -274,6 +274,7 @@ RULES = (
     Mutation("rule 4: of the planned topic", "_refuse_another_log", Always("order.require_report"), "contract/test_commit"),
     Mutation("rule 4: another store", "decide_commit", Without("_refuse_another_store"), "contract/test_commit"),
     Mutation("rule 5: before rule 4", "decide_commit", Never("foreign and _is_on_its_cluster(plan, s)"), "test_mirror"),
+    Mutation("rule 5: a group that follows no more", "do", Instead("asked != plan.asked", "group_id != plan.asked.group_id"), "batch/test_decide"),
     Mutation("rule 5: in its own cluster", "_is_on_its_cluster", Instead("there is not None and there.cluster_id == plan.found.cluster_id", "True"), "batch/test_decide"),
     Mutation("one run: the log", "_next_batch", Without("refuse_another_of_this_run"), "contract/test_tasks_of_one_run"),
     Mutation("one run: windows", "_window", Without("refuse_another_of_this_run"), "contract/test_tasks_of_one_run"),
