@@ -13,7 +13,6 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 
 from airflow_kafka_offsets.batch.no_airflow import NoAirflow, Step
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.airflow_versions import conf, runs_that_succeeded_last
 from airflow_kafka_offsets.hooks.metrics import Gauge, timed
 from airflow_kafka_offsets.hooks.work_store import runs_elsewhere
@@ -86,23 +85,22 @@ def this_airflow() -> str:
     return named.rstrip("/") or "airflow"
 
 
-def refuse_without_a_name(store_uri: str) -> None:
-    """A copy of this Airflow, development beside production, would do its batches: nothing would tell the two apart.
+def without_a_name(store_uri: str) -> str:
+    """A warning where another machine reaches the work store, and nothing names this Airflow; else empty.
 
-    :raises InvalidRequest: another machine reaches the work store, and nothing names this Airflow.
+    A copy of it, development beside production, would do its batches: nothing would tell the two apart.
     """
     name = conf.get("kafka_offsets", "instance", fallback="")
     host = urlsplit(conf.get("api", "base_url", fallback="")).hostname
     is_shared = location_of(store_uri).kind != "file" or runs_elsewhere()
-    if is_shared and not name and host in (None, "localhost", "127.0.0.1", "::1", "0.0.0.0"):
-        raise InvalidRequest(
-            (
-                f"Other Airflows may reach the work store {store_uri}, and this one has no name of its own: a copy of "
-                "it would do its batches. Set [kafka_offsets] instance (AIRFLOW__KAFKA_OFFSETS__INSTANCE) to a name "
-                f"that no other Airflow has. What it has planned so far is of {this_airflow()!r}: to go on with that, "
-                "give it this name.",
-            )
-        )
+    if name or not is_shared or host not in (None, "localhost", "127.0.0.1", "::1", "0.0.0.0"):
+        return ""
+    return (
+        f"Other Airflows may reach the work store {store_uri}, and this one has no name of its own: a copy of it would "
+        "do its batches. Set [kafka_offsets] instance (AIRFLOW__KAFKA_OFFSETS__INSTANCE) to a name that no other "
+        f"Airflow has. What it has planned so far is of {this_airflow()!r}: to go on with that, give it this name, or "
+        "let one run take over."
+    )
 
 
 def run_key(context: Any) -> RunKey:

@@ -23,10 +23,10 @@ from airflow_kafka_offsets.hooks.run_context import (
     SUMMARY_XCOM,
     AirflowSurroundings,
     default_pipeline_id,
-    refuse_without_a_name,
     run_conf,
     run_context_of,
     run_key,
+    without_a_name,
 )
 from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
 from airflow_kafka_offsets.hooks.templates import has_empty_intervals, is_settled, unsettled
@@ -489,7 +489,8 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
         from airflow_kafka_offsets.batch.look_ups import World
         from airflow_kafka_offsets.batch.orders import RunsBatch
 
-        refuse_without_a_name(pipeline.store.uri)
+        if nameless := without_a_name(pipeline.store.uri):
+            self.log.warning(nameless)
         conf = run_conf(context)
         about = [] if conf is None else [f"By this run's conf: {conf}"]
         asked = parameters_of(RequestParameters, self)
