@@ -61,6 +61,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.log.entries import NO_HISTORY, Committed, History, Step, next_step
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, fates_of, reads_of, require_verified, unverified
+from airflow_kafka_offsets.plan.completeness import not_planned
 from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.plan.position import Position, position_after
 from airflow_kafka_offsets.plan.window_claims import Claim, TimeClaim, claim_of, claim_of_request
@@ -227,10 +228,12 @@ def _window(order: RunsBatch, s: Situation) -> Decision:
 
 def _create_window(order: RunsBatch, s: Situation, claim: Claim, number: int) -> Create:
     fresh = window_draft(order, s, first=True)
-    before = s.need(WindowsBeside(claim))[0] if isinstance(claim, TimeClaim) else None
+    before, _, ended_ms = s.need(WindowsBeside(claim)) if isinstance(claim, TimeClaim) else (None, None, None)
     plan = before.log.plan if before else None
     moved = output_after(order.request, fresh.asked, plan, "the window before it is written to")
     fresh = fresh.with_warnings([moved] if moved else [])
+    if isinstance(claim, TimeClaim) and not claim.by_topic and ended_ms is not None and ended_ms < claim.start_ms:
+        fresh = fresh.with_warnings([not_planned(ended_ms, claim.start_ms)])
     history = History(before.log.history.definitions if before else ())
     sentence = f"plans the {claim}: no run has planned it yet"
     return Create(fresh, number, sentence, claim=claim, history=history)

@@ -354,7 +354,7 @@ def window_draft(order: RunsBatch, s: Situation, *, first: bool = False) -> Draf
     claim = claim_of(fresh)
     if not isinstance(claim, TimeClaim):
         return fresh
-    found, after = (None, None) if claim.by_topic else s.need(WindowsBeside(claim))
+    found, after, _ = (None, None, None) if claim.by_topic else s.need(WindowsBeside(claim))
     before = found.log.plan if found else None
     fresh = fresh if before is None else from_the_one_before(before, fresh)
     fresh = fresh if after is None else without_the_next(after.log.plan, fresh)

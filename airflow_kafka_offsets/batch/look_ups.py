@@ -154,18 +154,33 @@ def _log_now(pipeline: PipelineLog, run: RunKey | None) -> LogNow:
     return LogNow(*together(pipeline.store, pipeline.newest, partial(pipeline.batch_of_run, run)))
 
 
-def _windows_beside(pipeline: PipelineLog, claim: TimeClaim) -> tuple[StoredBatch | None, StoredBatch | None]:
-    """Each is listed in the month of the moment where it joins the window: in most cases one month."""
+def _windows_beside(
+    pipeline: PipelineLog, claim: TimeClaim
+) -> tuple[StoredBatch | None, StoredBatch | None, int | None]:
+    """Each is listed in the month of the moment where it joins the window: in most cases one month.
+
+    Where no window ends in the month where this one begins, the last month before that has any is listed, too.
+    """
     moments = max(0, claim.start_ms - 1), claim.end_ms
-    places = dict.fromkeys(TimeClaim(moment_ms, moment_ms + 1).places[0] for moment_ms in moments)
-    found = {other for place in places for name in pipeline.windows_in(place) if (other := time_claim_of_name(name))}
+    places = list(dict.fromkeys(TimeClaim(moment_ms, moment_ms + 1).places[0] for moment_ms in moments))
+
+    def named_in(place: str) -> set[TimeClaim]:
+        return set(filter(None, map(time_claim_of_name, pipeline.windows_in(place))))
 
     def planned(names: Iterable[str]) -> StoredBatch | None:
-        windows = filter(None, map(pipeline.window, sorted(names)))
+        windows = filter(None, map(pipeline.window, names))
         return next((window for window in windows if not window.log.plan.withdrawn), None)
 
-    before = planned(other.name for other in found if other.end_ms == claim.start_ms)
-    return before, planned(other.name for other in found if other.start_ms == claim.end_ms)
+    found = set().union(*map(named_in, places))
+    if not any(other.end_ms <= claim.start_ms for other in found):
+        earlier = sorted(place for place in pipeline.window_places() if place < places[0])
+        found = found.union(*map(named_in, earlier[-1:]))
+    before = planned(sorted(other.name for other in found if other.end_ms == claim.start_ms))
+    after = planned(sorted(other.name for other in found if other.start_ms == claim.end_ms))
+    ended = sorted((other.end_ms, other.name) for other in found if other.end_ms <= claim.start_ms)
+    last = before or planned(name for _, name in reversed(ended))
+    bounds = last.log.plan.asked.window_bounds if last else None
+    return before, after, bounds and bounds[1]
 
 
 # ── the cluster ───────────────────────────────────────────────────────────────────────────────────────────────────────

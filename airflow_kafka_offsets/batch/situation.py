@@ -217,8 +217,10 @@ class WindowByKey(About[str, StoredBatch | None]):
     """A window by its name or its key."""
 
 
-class WindowsBeside(About[TimeClaim, tuple[StoredBatch | None, StoredBatch | None]]):
-    """The window that ends where this one begins, and the one that begins where this one ends."""
+class WindowsBeside(About[TimeClaim, tuple[StoredBatch | None, StoredBatch | None, int | None]]):
+    """The window that ends where this one begins, the one that begins where this one ends, and when the last one ends
+    that does so before; ``None``: there is none.
+    """
 
 
 class HasBegun(About[StoredBatch, bool]):

@@ -29,7 +29,7 @@ from airflow_kafka_offsets.hooks.run_context import (
     without_a_name,
 )
 from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
-from airflow_kafka_offsets.hooks.templates import has_empty_intervals, is_settled, unsettled
+from airflow_kafka_offsets.hooks.templates import has_empty_intervals, is_settled, uneven_intervals, unsettled
 from airflow_kafka_offsets.hooks.value_sizes import LARGEST, fits, shortened, size_of
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.kafka_values import Actor, IsolationLevel
@@ -353,7 +353,9 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
         elif isinstance(self.sink, Mapping) and is_settled(self.sink.get("format")):
             problems += problems_of(self.sink)
         problems += row_problems(asked, written)
-        problems += problems_before_a_run(asked, undecided, empty_intervals=has_empty_intervals(self.get_dag()))
+        dag = self.get_dag()
+        empty, uneven = has_empty_intervals(dag), uneven_intervals(dag)
+        problems += problems_before_a_run(asked, undecided, empty_intervals=empty, uneven=uneven)
         refuse(problems)
 
     def execute(self, context: Any) -> list[list[str]]:

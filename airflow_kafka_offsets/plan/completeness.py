@@ -323,6 +323,15 @@ def may_lack(partitions: Sequence[TopicPartition]) -> str:
     )
 
 
+def not_planned(ended_ms: int, start_ms: int) -> str:
+    """The warning of a window that does not begin where the last one before it ended."""
+    return (
+        f"No run has planned a window for {iso(ended_ms)} to {iso(start_ms)} yet: the last window before this one ends "
+        "there, and what lies between is in no output. Where no run will come (a pause without catchup, a schedule "
+        "whose intervals do not join), make one for that time: airflow backfill create, or a run with these times."
+    )
+
+
 def offsets_beside(plan: Draft, now: Draft) -> dict[TopicPartition, int]:
     """How many offsets of each partition the window's times give now and ``plan`` lacks; those with none are absent."""
     had = {p.topic_partition: p for p in plan.partitions if _is_same_log(p.topic_partition, plan, now)}

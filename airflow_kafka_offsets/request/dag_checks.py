@@ -11,6 +11,8 @@ from collections.abc import Collection
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
+from airflow_kafka_offsets.errors import named
+from airflow_kafka_offsets.request.modes import AtTimestamp
 from airflow_kafka_offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.request.parse_request import RunContext, parse_request
 from airflow_kafka_offsets.request.problems import Problems
@@ -30,12 +32,13 @@ def as_far_as_decided(asked: T, undecided: Collection[str]) -> T:
 
 
 def problems_before_a_run(
-    asked: RequestParameters, undecided: Collection[str], *, empty_intervals: bool = False
+    asked: RequestParameters, undecided: Collection[str], *, empty_intervals: bool = False, uneven: str = ""
 ) -> list[str]:
     """What no run could put right, in sentences.
 
     :param undecided: the parameters that a template decides.
     :param empty_intervals: whether the schedule gives its runs intervals without length.
+    :param uneven: why its runs' intervals do not join; empty where they do.
     """
     if "from_plan" in undecided and all(getattr(asked, name) is None for name in SUBSCRIPTION):
         undecided = {*undecided, *SUBSCRIPTION}  # a plan names its partitions itself
@@ -44,4 +47,8 @@ def problems_before_a_run(
     problems = Problems()
     with_group = replace(decided, group_id="any" if decided.group_id is None else decided.group_id)
     problems.take_all(lambda: parse_request(with_group, run_context))
+    modes, times = ("startup_mode", "bounded_mode"), ("startup_timestamp", "bounded_timestamp")
+    by_interval = any(getattr(decided, name) is None for name in times)
+    if uneven and by_interval and {getattr(decided, name) for name in modes} == {AtTimestamp.name}:
+        problems.add(f"{' or '.join(map(named, times))} is missing, and {uneven}.", *modes, *times)
     return problems.without(undecided)

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pendulum
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
@@ -336,6 +337,43 @@ def test_a_window_of_an_interval_without_length_is_found_when_the_dag_is_parsed(
     parse(CronDataIntervalTimetable("0 * * * *", timezone="UTC"))
     parse(CronTriggerTimetable("0 * * * *", timezone="UTC", interval=timedelta(hours=1)))
     parse(None)
+
+
+def test_a_window_of_intervals_that_do_not_join_where_clocks_change_is_found_when_the_dag_is_parsed(
+    airflow: Path,
+) -> None:
+    """Each autumn an hour was in no window, and all runs were green; each spring the windows overlapped."""
+    from airflow.sdk import DAG, CronDataIntervalTimetable, CronTriggerTimetable, MultipleCronTriggerTimetable
+    from dateutil.relativedelta import relativedelta
+
+    def parse(schedule: Any, startup_mode: str = "timestamp", **more: Any) -> None:
+        with DAG("any", schedule=schedule, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
+            more = {"startup_mode": startup_mode, "bounded_mode": "timestamp", **more}
+            kafka_spark_batch("b", topics="a", group_id="g", application="job.py", **more)
+
+    def trigger(zone: Any, interval: Any, cron: str = "0 0 * * *") -> Any:
+        return CronTriggerTimetable(cron, timezone=zone, interval=interval)
+
+    berlin, day, hour = "Europe/Berlin", timedelta(days=1), timedelta(hours=1)
+    twice = {"timezone": berlin, "interval": timedelta(hours=12)}
+    for uneven in (
+        trigger(berlin, day),
+        trigger(pendulum.timezone(berlin), 6 * hour, "0 */6 * * *"),
+        trigger(berlin, relativedelta(days=1)),
+        trigger("Australia/Lord_Howe", hour, "0 * * * *"),
+        MultipleCronTriggerTimetable("0 0 * * *", "0 12 * * *", **twice),
+    ):
+        with pytest.raises(InvalidRequest, match="startup_timestamp or bounded_timestamp is missing, and the schedule"):
+            parse(uneven)
+        parse(uneven, startup_mode="group-offsets")
+        parse(uneven, startup_timestamp="{{ data_interval_start }}", bounded_timestamp="{{ data_interval_end }}")
+    for even in (
+        trigger(berlin, hour, "0 * * * *"),
+        trigger("UTC", day),
+        trigger("Asia/Kolkata", day),
+        CronDataIntervalTimetable("0 0 * * *", timezone=berlin),
+    ):
+        parse(even)
 
 
 TEMPLATED: list[dict[str, Any]] = [

@@ -553,7 +553,7 @@ def seen(found: StoredBatch | None, **more: Any) -> Facts:
         asks.OffsetsOfGroup: GroupNow(None),
         asks.RangeLookUps: OF_HOUR,
         asks.SettingsOf: {},
-        asks.WindowsBeside: (None, None),
+        asks.WindowsBeside: (None, None, None),
         **named(**more),
     }
 

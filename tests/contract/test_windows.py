@@ -300,7 +300,10 @@ def test_a_window_that_overlaps_another_is_refused_withdrawn_and_in_nobodys_way(
 
 
 def test_neighbours_are_in_nobodys_way_and_their_names_alone_tell(in_memory: Pipeline) -> None:
-    """A plan reads no other window's log, where its bounds say that they have nothing in common."""
+    """A plan reads no other window's log, where its bounds say that they have nothing in common.
+
+    Where it does not join the last one before it, that one is read: it may have given way.
+    """
     for number in range(4):
         in_memory.run(f"hour-{number}", **hours(number, number + 1))
     read: list[str] = []
@@ -312,7 +315,37 @@ def test_neighbours_are_in_nobodys_way_and_their_names_alone_tell(in_memory: Pip
 
     replace(in_memory, store=Noting(in_memory.store, "never", None)).run("hour-9", **hours(9, 10))
     others = [name for name in read if "/windows/" in name and f"{T + 9 * HOUR}" not in name]
-    assert others == []
+    assert all(f"/{T + 3 * HOUR}--{T + 4 * HOUR}/" in name for name in others)
+
+
+def test_a_window_that_does_not_join_the_one_before_it_says_which_time_no_run_has_planned(
+    in_memory: Pipeline,
+) -> None:
+    """After a pause without catchup all runs were green, and a whole month was in no output."""
+    said = "No run has planned a window for {} to {} yet: the last window before this one ends there"
+    assert in_memory.run("in September", **hours(-1000, -999)).plan.warnings == ()
+    (pause,) = in_memory.run("after a pause", **hours(-1, 0)).plan.warnings
+    assert pause.startswith(said.format("2026-09-20T07:00Z", "2026-10-31T21:00Z"))
+    assert in_memory.run("joins", **hours(0, 1)).plan.warnings == ()
+    (day,) = in_memory.run("in another month", **hours(3, 4)).plan.warnings
+    assert day.startswith(said.format("2026-10-31T23:00Z", "2026-11-01T01:00Z"))
+    assert in_memory.run("between", **hours(1, 3)).plan.warnings == ()
+
+
+def test_a_window_that_gave_way_leaves_its_time_to_be_planned(in_memory: Pipeline) -> None:
+    in_memory.run("first", **hours(0, 1))
+    in_memory.run("second", **hours(2, 3))
+    with pytest.raises(WindowOverlaps):
+        in_memory.resolve("both", **hours(1, 3))
+    found = in_memory.run("third", **hours(3, 4)).plan.warnings
+    assert found == ()
+    with pytest.raises(WindowOverlaps):
+        in_memory.resolve("later", **hours(3, 5))
+    assert (
+        in_memory.run("last", **hours(5, 6))
+        .plan.warnings[0]
+        .startswith("No run has planned a window for 2026-11-01T02:00Z to 2026-11-01T03:00Z yet")
+    )
 
 
 def test_a_window_that_gave_way_is_planned_anew_once_the_other_is_gone(cluster: AnyCluster, pipeline: Pipeline) -> None:
