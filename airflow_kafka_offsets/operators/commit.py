@@ -219,6 +219,8 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
             return ()
         first = dag.get_task(resolve.task_id)
         between = first.get_flat_relative_ids(upstream=False) & self.get_flat_relative_ids(upstream=True)
+        if not between:
+            return (f"{self.task_id}: no task that could have read stands before it (read >> {self.task_id})",)
         before = {name: dag.get_task(name).upstream_task_ids & between for name in between}
         group = first.get_closest_mapped_task_group()
         open_ = {}
@@ -229,7 +231,7 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
         while more := {n for n in between - way if not open_[n] and (not before[n] or before[n] & way)}:
             way |= more
         must = {name for name in between if not before[name]}
-        if between and (not way & self.upstream_task_ids or (resolve.map_index >= 0 and group is None)):
+        if not way & self.upstream_task_ids or (resolve.map_index >= 0 and group is None):
             must = between
         elif (given := {name for name in between if is_given(dag.get_task(name), first.task_id)}) and not way & given:
             must |= given

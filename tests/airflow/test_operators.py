@@ -197,6 +197,19 @@ def test_whatis_given_the_offsets_is_seen_however_itis_given_them(airflow: Any) 
     assert given == {"by_reference", "by_template", "mapped_over", "beside"}
 
 
+def test_without_reports_a_commit_that_waits_for_no_task_that_reads_commits_nothing(
+    run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str, said: Callable[[], str]
+) -> None:
+    """`read >> commit` was forgotten: it committed while Spark was at work, and whatever became of that."""
+    name = topic(1)
+    filled(broker, name, 3)
+    said()
+
+    assert run("read_not_waited_for", {"topic": name, "group": group}).states("commit") == ["failed"]
+    assert "no task that could have read stands before it (read >> commit)" in said()
+    assert committed_offsets(broker, group, name) == {}
+
+
 def test_without_reports_a_check_beside_the_way_may_be_skipped(
     run: Callable[..., RunResult], broker: KafkaBroker, topic: Any, group: str
 ) -> None:

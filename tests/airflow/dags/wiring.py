@@ -180,15 +180,17 @@ with DAG(
         startup_mode="{{ params.startup_mode }}",
         max_records="{{ params.max_records }}",
     )
-    CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
+    commit = CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
+    resolve >> succeed() >> commit
 
 with DAG("skips_by_default", schedule=None, params=NAMES, default_args={"retries": 0}, **COMMON):
     resolve = ResolveStartupOffsetsOperator(
         task_id="resolve", kafka_config_id="skips_by_default", topics=TOPIC, group_id=GROUP
     )
-    CommitOffsetsOperator(
+    commit = CommitOffsetsOperator(
         task_id="commit", kafka_config_id="skips_by_default", plan=resolve.output["plan"], require_report=False
     )
+    resolve >> succeed() >> commit
 
 with DAG("unreported", schedule=None, params=BATCH, default_args={"retries": 0}, **COMMON):
     resolve = ResolveStartupOffsetsOperator(
@@ -203,7 +205,7 @@ with DAG("commit_retried", schedule=None, params=NAMES, **COMMON):
     )
     commit = CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
     again = CommitOffsetsOperator(task_id="again", plan=resolve.output["plan"], require_report=False)
-    commit >> again
+    resolve >> succeed() >> commit >> again
 
 
 with DAG("resolve_skipped", schedule=None, params=NAMES, **COMMON):
@@ -245,6 +247,13 @@ with DAG("read_not_chosen", schedule=None, params={**NAMES, "chosen": "commit"},
     chooses = choose(resolve.output, "{{ params.chosen }}")
     chooses >> [read_splits(resolve.output), read_otherwise(resolve.output), succeed()] >> commit
     chooses >> commit
+
+with DAG("read_not_waited_for", schedule=None, params=NAMES, **COMMON):
+    resolve = ResolveStartupOffsetsOperator(
+        task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset"
+    )
+    CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
+    resolve >> succeed()
 
 with DAG("check_skipped", schedule=None, params=NAMES, **COMMON):
     resolve = ResolveStartupOffsetsOperator(
@@ -335,22 +344,25 @@ with DAG("checkpoint_only", schedule=None, params=NAMES, **COMMON):
     resolve = ResolveStartupOffsetsOperator(
         task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset", commit_mode="checkpoint-only"
     )
-    CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
+    commit = CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"], require_report=False)
+    resolve >> succeed() >> commit
 
 with DAG("commit_published", schedule=None, params=NAMES, **COMMON):
     resolve = ResolveStartupOffsetsOperator(
         task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="earliest-offset"
     )
-    CommitOffsetsOperator(
+    commit = CommitOffsetsOperator(
         task_id="commit", plan=resolve.output["plan"], require_report=False, asset=Asset("committed-orders")
     )
+    resolve >> succeed() >> commit
 
 with DAG("window_published", schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"), params=NAMES, **COMMON):
     window = ResolveStartupOffsetsOperator(
         task_id="resolve", topics=TOPIC, group_id=GROUP, startup_mode="timestamp", bounded_mode="timestamp"
     )
     published = {"plan": window.output["plan"], "require_report": False, "asset": Asset("committed-orders")}
-    CommitOffsetsOperator(task_id="commit", partitioned_asset=True, **published)
+    commit = CommitOffsetsOperator(task_id="commit", partitioned_asset=True, **published)
+    window >> succeed() >> commit
 
 AWAITED = {"topics": TOPIC, "poke_interval": 0.2, "timeout": 120}
 with DAG(
