@@ -229,6 +229,8 @@ def _window(order: RunsBatch, s: Situation) -> Decision:
 def _create_window(order: RunsBatch, s: Situation, claim: Claim, number: int) -> Create:
     fresh = window_draft(order, s, first=True)
     before, _, ended_ms = s.need(WindowsBeside(claim)) if isinstance(claim, TimeClaim) else (None, None, None)
+    if order.request.policies.answers["another_airflow"] == "fail":
+        refuse_another_airflows_log(order.me, before, before.log.last_instance if before else None)
     plan = before.log.plan if before else None
     moved = output_after(order.request, fresh.asked, plan, "the window before it is written to")
     fresh = fresh.with_warnings([moved] if moved else [])

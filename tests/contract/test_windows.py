@@ -225,6 +225,16 @@ def test_of_two_that_plan_one_window_in_the_same_moment_both_have_the_same_plan(
     assert run.plan == made[0].plan
 
 
+def test_another_airflow_goes_on_with_no_window_of_this_one(in_memory: Pipeline) -> None:
+    """Development was the first to plan the next hour, into its own output, and production could not."""
+    in_memory.run("one", **hours(0, 1))
+    other = replace(in_memory, airflow=Airflow("https://staging.example"))
+    with pytest.raises(AnotherAirflow):
+        other.resolve("two", **hours(1, 2))
+    assert in_memory.run("two", **hours(1, 2)).number is None
+    assert other.run("three", **hours(2, 3), another_airflow="take-over").number is None
+
+
 def test_another_airflow_does_no_window_of_this_one(in_memory: Pipeline) -> None:
     in_memory.run("one", **hours(0, 1))
     other = replace(in_memory, airflow=Airflow("https://staging.example"))
