@@ -55,6 +55,7 @@ from airflow_kafka_offsets.plan.completeness import (
     with_lost,
     without_the_next,
 )
+from airflow_kafka_offsets.plan.missing_topics import vanished_topics
 from airflow_kafka_offsets.plan.plan import Asked, Draft, Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.planned_anew import as_first_started, planned_anew, shortened, skipped
 from airflow_kafka_offsets.plan.position import position_within
@@ -349,6 +350,7 @@ def window_draft(order: RunsBatch, s: Situation, *, first: bool = False) -> Draf
 
     :param first: whether nothing is planned of it: then what is gone was never read.
     :raises DataLoss: records are gone that neither window has read, and no policy gives them up.
+    :raises TopicVanished: the window before has a topic that the pattern finds no more, and no policy drops it.
     """
     fresh = draft(order.request, order.me, s, Start())
     claim = claim_of(fresh)
@@ -356,6 +358,10 @@ def window_draft(order: RunsBatch, s: Situation, *, first: bool = False) -> Draf
         return fresh
     found, after, _ = (None, None, None) if claim.by_topic else s.need(WindowsBeside(claim))
     before = found.log.plan if found else None
+    topics = topics_now(order, s).topics
+    if before is not None and (gone := vanished_topics(order.request, topics, before.topics)):
+        words = f"Topics {', '.join(gone)} are not matched any more: this window has no record of them."
+        fresh = replace(fresh, found=replace(fresh.found, vanished=gone)).with_warnings([words])
     fresh = fresh if before is None else from_the_one_before(before, fresh)
     fresh = fresh if after is None else without_the_next(after.log.plan, fresh)
     fresh = fresh if before is None else count_late(before, fresh)

@@ -5,7 +5,7 @@ A sensor waits while something is missing; a plan refuses where a topic that the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import assert_never
 
 from airflow_kafka_offsets.errors import TopicVanished
@@ -64,17 +64,8 @@ def compare_topics(
     """
     if position is None:
         return (), []
-    missing = sorted({tp.topic for tp in position.offsets} - set(topics))
-    subscription = request.scope.subscription
-    pattern = subscription if isinstance(subscription, TopicPattern) else None
-    vanished = tuple(topic for topic in missing if pattern and pattern.matches(topic))
-    if vanished and request.policies.answers["topic_vanished"] == "fail":
-        raise TopicVanished(
-            [f"{topic}: the pipeline has read it, and the pattern finds it no more" for topic in vanished],
-            "It was deleted, or this client may no longer describe it (ACL Describe on the topic): the two look the "
-            'same. Give the right back, or set policies={"topic_vanished": "drop"}; its offsets stay saved in either '
-            "case.",
-        )
+    known = {tp.topic for tp in position.offsets}
+    missing, vanished = sorted(known - set(topics)), vanished_topics(request, topics, known)
     warnings = [f"Topics {', '.join(vanished)} are not matched any more; their offsets stay saved."] if vanished else []
     unsubscribed = [topic for topic in missing if topic not in vanished]
     if unsubscribed and request.policies.filter_restored_partitions:
@@ -83,3 +74,23 @@ def compare_topics(
             "saved, and not read (filter_restored_partitions=False reads them)."
         )
     return vanished, warnings
+
+
+def vanished_topics(
+    request: PlanRequest, topics: Mapping[str, TopicDescription], known: Collection[str]
+) -> tuple[str, ...]:
+    """Those of the known topics that the pattern would match, and does not find.
+
+    :raises TopicVanished: there is one, and the policy ``topic_vanished`` is ``fail``.
+    """
+    subscription = request.scope.subscription
+    pattern = subscription if isinstance(subscription, TopicPattern) else None
+    vanished = tuple(topic for topic in sorted(set(known) - set(topics)) if pattern and pattern.matches(topic))
+    if vanished and request.policies.answers["topic_vanished"] == "fail":
+        raise TopicVanished(
+            [f"{topic}: the pipeline has read it, and the pattern finds it no more" for topic in vanished],
+            "It was deleted, or this client may no longer describe it (ACL Describe on the topic): the two look the "
+            'same. Give the right back, or set policies={"topic_vanished": "drop"}'
+            f"{'' if request.window else '; its offsets stay saved in either case'}.",
+        )
+    return vanished

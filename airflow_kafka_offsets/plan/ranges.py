@@ -341,9 +341,10 @@ def _validate(
     ):
         raise Refusal(  # E6: a consumer would wait for ever for a leader that new
             DataLoss,
-            f"{tp}: the commit at {offset} carries leader epoch {known.leader_epoch}, later than the leader's "
+            f"{tp}: offset {offset} ({known.reason}) has leader epoch {known.leader_epoch}, later than the leader's "
             f"{snapshot.leader_epoch}",
-            "The topic was re-created, or the commit was copied from another cluster. Commit offsets of this log "
+            "The topic was re-created, its log was restored from an older copy, or the commit was copied from another "
+            "cluster. `kafka-offsets reset` sets a pipeline's position. Without one: commit offsets of this log "
             "(kafka-consumer-groups --reset-offsets), or use another group_id.",
         )
     if cut is not None:

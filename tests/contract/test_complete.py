@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.batch.measured_lag import look_for_arrivals
-from airflow_kafka_offsets.errors import DataLoss, WindowIncomplete, WindowOverlaps
+from airflow_kafka_offsets.errors import DataLoss, TopicVanished, WindowIncomplete, WindowOverlaps
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.completeness import Arrived
 from airflow_kafka_offsets.plan.plan import Plan
@@ -313,6 +313,31 @@ def test_a_window_reads_what_the_one_before_has_left_to_it_though_its_first_reco
         assert (run.ranges, run.plan.lost, late(run.plan)) == ([(2, 4)], 1, [0])
     assert pipeline.resolve("second", **second).assignment.warnings == (), "nor does it miss what it has"
     assert pipeline.run("third", **window(start + 2 * HOUR, start + 3 * HOUR)).ranges[0][0] == 4
+
+
+def test_G5_a_topic_that_the_window_before_has_and_the_pattern_finds_no_more_is_refused(
+    memory: AnyCluster, store: LocalStore, group: str
+) -> None:
+    """The right to describe it was taken away: its records of that hour were in no window."""
+    start, cluster = NOW_MS - 48 * HOUR, memory.hands
+    for topic in ("orders", "payments"):
+        memory.create_topic(topic, 1)
+        memory.produce(topic, timestamps_ms=[start + hour * HOUR for hour in range(3)])
+    by_pattern = {"topics": None, "topic_pattern": "orders|payments"}
+    pipeline = Pipeline(memory.reader, store, "orders", group, by_pattern)
+    pipeline.run("first", **window(start, start + HOUR))
+    second = window(start + HOUR, start + 2 * HOUR)
+    hidden = cluster.topics.pop("payments")
+    with pytest.raises(TopicVanished, match="payments: the pipeline has read it") as refused:
+        pipeline.resolve("second", **second)
+    assert "saved" not in str(refused.value), "a window has no position"
+    cluster.topics["payments"] = hidden
+    assert pipeline.run("second", **second).ranges == [(1, 2), (1, 2)]
+    del cluster.topics["payments"]
+    third = pipeline.run("third", topic_vanished="drop", **window(start + 2 * HOUR, start + 3 * HOUR))
+    assert (third.ranges, third.plan.found.vanished) == ([(2, 3)], ("payments",))
+    assert third.plan.warnings[0].startswith("Topics payments are not matched any more")
+    assert pipeline.run("fourth", **window(start + 3 * HOUR, start + 4 * HOUR)).plan.found.vanished == ()
 
 
 # ── what was gone before it was planned ───────────────────────────────────────────────────────────────────────────────

@@ -20,7 +20,7 @@ def words_for(world: World, run: Run, error: Exception) -> dict[str, Any]:
             word, value = "group_moved", chosen["group_moved"]
         case errors.ClusterChanged():
             word, value = "cluster_changed", chosen["cluster_changed"]
-        case errors.DataLoss() if "Commit offsets of this log" in str(error):
+        case errors.DataLoss() if "commit offsets of this log" in str(error):
             return {"cluster_changed": "earliest"}  # the group's offsets are of another log: nothing adopts them
         case errors.DataLoss():
             word, value = "data_loss", "advance"
