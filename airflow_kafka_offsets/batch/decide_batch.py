@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from airflow_kafka_offsets.batch import messages
-from airflow_kafka_offsets.batch.make_draft import Start, draft, held_by_order
+from airflow_kafka_offsets.batch.make_draft import Start, draft, held_by_order, refuse_topics_made_anew
 from airflow_kafka_offsets.batch.orders import (
     Decision,
     Do,
@@ -37,6 +37,7 @@ from airflow_kafka_offsets.batch.situation import (
     hulls,
 )
 from airflow_kafka_offsets.errors import (
+    ClusterChanged,
     DataLoss,
     RefusedError,
 )
@@ -350,7 +351,7 @@ def window_draft(order: RunsBatch, s: Situation, *, first: bool = False) -> Draf
 
     :param first: whether nothing is planned of it: then what is gone was never read.
     :raises DataLoss: records are gone that neither window has read, and no policy gives them up.
-    :raises TopicVanished: the window before has a topic that the pattern finds no more, and no policy drops it.
+    :raises RefusedError: the window before is of another cluster or topic, and no policy says what then.
     """
     fresh = draft(order.request, order.me, s, Start())
     claim = claim_of(fresh)
@@ -358,11 +359,7 @@ def window_draft(order: RunsBatch, s: Situation, *, first: bool = False) -> Draf
         return fresh
     found, after, _ = (None, None, None) if claim.by_topic else s.need(WindowsBeside(claim))
     before = found.log.plan if found else None
-    topics = topics_now(order, s).topics
-    if before is not None and (gone := vanished_topics(order.request, topics, before.topics)):
-        words = f"Topics {', '.join(gone)} are not matched any more: this window has no record of them."
-        fresh = replace(fresh, found=replace(fresh.found, vanished=gone)).with_warnings([words])
-    fresh = fresh if before is None else from_the_one_before(before, fresh)
+    fresh = fresh if before is None else _after(order, s, before, fresh)
     fresh = fresh if after is None else without_the_next(after.log.plan, fresh)
     fresh = fresh if before is None else count_late(before, fresh)
     if not first:
@@ -378,6 +375,25 @@ def window_draft(order: RunsBatch, s: Situation, *, first: bool = False) -> Draf
         what = f"The records went before the {claim} was planned."
         raise DataLoss(lines, messages.advance_or_stop(what))
     return with_what_may_be_lost(order, s, with_lost(lost, fresh), before)
+
+
+def _after(order: RunsBatch, s: Situation, before: Plan, fresh: Draft) -> Draft:
+    """``fresh`` as the window after another one, of the same logs: what was not read of other ones is in no window.
+
+    :raises ClusterChanged: they are another cluster's, and no policy says what then.
+    :raises TopicRecreated: a topic was made anew, and no policy says what then.
+    :raises TopicVanished: the pattern finds a topic no more, and no policy drops it.
+    """
+    request, now = order.request, topics_now(order, s)
+    if before.found.cluster_id == now.cluster_id:
+        refuse_topics_made_anew(request, before.found, now.topic_ids)
+    elif request.policies.answers["cluster_changed"] == "fail":
+        raise ClusterChanged(request.scope.pipeline_id or "", before.found.cluster_id, now.cluster_id)
+    gone = vanished_topics(request, now.topics, before.topics)
+    if gone:
+        words = f"Topics {', '.join(gone)} are not matched any more: this window has no record of them."
+        fresh = replace(fresh, found=replace(fresh.found, vanished=gone)).with_warnings([words])
+    return from_the_one_before(before, fresh)
 
 
 def with_what_may_be_lost(order: RunsBatch, s: Situation, fresh: Draft, before: Plan | None = None) -> Draft:

@@ -194,14 +194,8 @@ def _known(request: PlanRequest, description: ClusterDescription, held: Held | N
     counted = saved if saved is not None and saved.cluster_id == description.cluster_id else None
     before, topic_ids = position or counted, description.topic_ids
     recreated = topics_made_anew(before.topic_ids if before else {}, topic_ids)
-    if position is not None and recreated and request.policies.answers["topic_recreated"] == "fail":
-        raise TopicRecreated(
-            lines_of_topics_made_anew(recreated, position, topic_ids),
-            "The topic was deleted and created again: it is another log, and the offsets mean nothing in it. "
-            'Set policies={"topic_recreated": "earliest"} to read the new one from its start (of one run, its conf: '
-            '{"kafka_offsets": '
-            '{"policies": {"topic_recreated": "earliest"}}}). What the old one still had is gone.',
-        )
+    if position is not None:
+        refuse_topics_made_anew(request, position, topic_ids)
     positions = None
     if position is not None:
         adopted = {tp: Known(c.offset, "group moved → adopted", c.leader_epoch) for tp, c in start.adopted.items()}
@@ -250,6 +244,21 @@ def _has_position(tp: TopicPartition, known: Facts, start: Start) -> bool:
     return tp in (known.positions or {}) and tp not in start.adopted
 
 
+def refuse_topics_made_anew(
+    request: PlanRequest, before: Position | Found, topic_ids: Mapping[str, str | None]
+) -> None:
+    """:raises TopicRecreated: a topic is another log by now, and no policy says what then."""
+    recreated = topics_made_anew(before.topic_ids, topic_ids)
+    if recreated and request.policies.answers["topic_recreated"] == "fail":
+        raise TopicRecreated(
+            lines_of_topics_made_anew(recreated, before, topic_ids),
+            "The topic was deleted and created again: it is another log, and the offsets mean nothing in it. "
+            'Set policies={"topic_recreated": "earliest"} to read the new one from its start (of one run, its conf: '
+            '{"kafka_offsets": '
+            '{"policies": {"topic_recreated": "earliest"}}}). What the old one still had is gone.',
+        )
+
+
 def _on_another_cluster(
     request: PlanRequest, position: Position, cluster_id: str, held: Held | None
 ) -> dict[TopicPartition, Known]:
@@ -263,9 +272,10 @@ def _on_another_cluster(
 
 
 def lines_of_topics_made_anew(
-    topics: Collection[str], position: Position, topic_ids: Mapping[str, str | None]
+    topics: Collection[str], before: Position | Found, topic_ids: Mapping[str, str | None]
 ) -> list[str]:
-    return [f"{t}: its id is {topic_ids[t]}, the position is of {position.topic_ids[t]}" for t in sorted(topics)]
+    what = "position" if isinstance(before, Position) else "window before"
+    return [f"{t}: its id is {topic_ids[t]}, the {what} is of {before.topic_ids[t]}" for t in sorted(topics)]
 
 
 def _with_restored_topics(

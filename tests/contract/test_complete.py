@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.batch.measured_lag import look_for_arrivals
-from airflow_kafka_offsets.errors import DataLoss, TopicVanished, WindowIncomplete, WindowOverlaps
+from airflow_kafka_offsets.errors import (
+    ClusterChanged,
+    DataLoss,
+    TopicRecreated,
+    TopicVanished,
+    WindowIncomplete,
+    WindowOverlaps,
+)
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.completeness import Arrived
 from airflow_kafka_offsets.plan.plan import Plan
@@ -338,6 +345,38 @@ def test_G5_a_topic_that_the_window_before_has_and_the_pattern_finds_no_more_is_
     assert (third.ranges, third.plan.found.vanished) == ([(2, 3)], ("payments",))
     assert third.plan.warnings[0].startswith("Topics payments are not matched any more")
     assert pipeline.run("fourth", **window(start + 3 * HOUR, start + 4 * HOUR)).plan.found.vanished == ()
+
+
+def test_E6_a_window_of_a_topic_that_was_made_anew_since_the_window_before_is_refused(
+    cluster: AnyCluster, pipeline: Pipeline
+) -> None:
+    """What the old topic still had of this hour is in no window, and nobody had said so."""
+    start = NOW_MS - 48 * HOUR
+    produce(cluster, pipeline.topic, start, start + HOUR)
+    pipeline.run("first", **window(start, start + HOUR))
+    cluster.recreate_topic(pipeline.topic)
+    produce(cluster, pipeline.topic, start + HOUR + 1, start + 2 * HOUR)
+    second = window(start + HOUR, start + 2 * HOUR)
+    with pytest.raises(TopicRecreated, match="the window before is of"):
+        pipeline.resolve("second", **second)
+    assert pipeline.run("second", topic_recreated="earliest", **second).ranges[0] == (0, 1)
+    assert pipeline.run("third", **window(start + 2 * HOUR, start + 3 * HOUR)).ranges[0] == (1, 2), "it is said once"
+
+
+def test_N2_a_window_of_another_cluster_than_the_window_before_is_refused(
+    memory: AnyCluster, store: LocalStore, group: str
+) -> None:
+    """The connection leads elsewhere: records of a staging cluster were in the output."""
+    start = NOW_MS - 48 * HOUR
+    memory.create_topic("orders", 1)
+    memory.produce("orders", timestamps_ms=[start, start + HOUR])
+    pipeline = Pipeline(memory.reader, store, "orders", group, {})
+    pipeline.run("first", **window(start, start + HOUR))
+    memory.hands.cluster_id = "another"
+    second = window(start + HOUR, start + 2 * HOUR)
+    with pytest.raises(ClusterChanged, match=r"has read cluster memory, .* leads to cluster another"):
+        pipeline.resolve("second", **second)
+    assert pipeline.run("second", cluster_changed="earliest", **second).ranges == [(1, 2)]
 
 
 # ── what was gone before it was planned ───────────────────────────────────────────────────────────────────────────────
