@@ -172,7 +172,7 @@ RULES = (
     Mutation("G3", "World.answer", In("TopicsOf", Instead("cluster.describe", "cluster.discover"))),
     Mutation("G4", "TopicPattern.matches", Always("_INTERNAL_TOPICS"), "internal"),
     Mutation("G5", "vanished_topics", Never("'topic_vanished'")),
-    Mutation("G5", "window_draft", Instead("before.topics", "()")),
+    Mutation("G5", "_after", Instead("before.topics", "()")),
     Mutation("G6", "_subscription", Instead("len(given) != 1", "len(given) == 0")),
     Mutation("G7", "World.answer", In("TopicsOf", Instead("cluster.describe", "cluster.discover"))),
     Mutation("G8", "_new", Instead("tp.topic in facts.known_topics", "False")),
