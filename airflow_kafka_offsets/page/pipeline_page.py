@@ -43,7 +43,7 @@ def pipeline_view(pipeline: PagePipeline, asked: BatchesAsked, looks: KafkaLooks
         if found.batch is not None and pipeline.open_cluster is not None:  # it answers while the log is read
             looks.begin(pipeline.log, found.batch, pipeline.open_cluster)
         names = _Names(pipeline.log, found)
-        shown = names.portion(asked) if asked.state else names.page(asked)
+        shown = names.page(asked)
         newest = names.newest(IN_CHART)
         wanted = list(dict.fromkeys((*newest, *shown.rows)))
         in_chart_alone = set(newest) - set(shown.rows) if found.numbers else ()
@@ -190,27 +190,23 @@ class _Names:
         return [self._at(place) for place in range(self.total - 1, max(self.total - 1 - count, -1), -1)]
 
     def page(self, asked: BatchesAsked) -> Page[str]:
-        """The folders of one page. What is looked for is on it, and the page is the one that it lies on anyway."""
-        total, size, number = self.total, max(1, min(asked.size, 200)), asked.page
-        find = asked.find.strip()
-        if find and total:
-            place = self._place_of(find)
-            if place is None:
-                return Page((), 1, 1, 0, total)
-            number = (place if asked.order == "oldest first" else total - 1 - place) // size + 1
-        places = range(total) if asked.order == "oldest first" else range(total - 1, -1, -1)
-        page = Page.of(places, number, size, total)
-        return Page(tuple(map(self._at, page.rows)), page.number, page.pages, page.matching, page.total)
+        """The folders of one page. What is looked for is on it, and the page is the one that it lies on anyway.
 
-    def portion(self, asked: BatchesAsked) -> Page[str]:
-        """The folders that are looked at for a state: from the one that is looked for on."""
-        find, newest = asked.find.strip(), self.total - 1
-        first = self._place_of(find) if find and self.total else 0 if asked.order == "oldest first" else newest
-        if first is None:
-            return Page((), 1, 1, 0, self.total)
-        places = range(first, self.total) if asked.order == "oldest first" else range(first, -1, -1)
-        further = name_in_addresses(self._at(places[IN_CHART])) if len(places) > IN_CHART else None
-        return Page(tuple(map(self._at, places[:IN_CHART])), 1, 1, 0, self.total, further=further)
+        For a state, those that are looked at: from the one that is looked for on.
+        """
+        total, size, find = self.total, max(1, min(asked.size, 200)), asked.find.strip()
+        place = self._place_of(find) if find and total else None
+        if find and total and place is None:
+            return Page((), 1, 1, 0, total)
+        is_up = asked.order == "oldest first"
+        places = range(total) if is_up else range(total - 1, -1, -1)
+        first = 0 if place is None else place if is_up else total - 1 - place
+        if not asked.state:
+            page = Page.of(places, asked.page if place is None else first // size + 1, size, total)
+            return Page(tuple(map(self._at, page.rows)), page.number, page.pages, page.matching, total)
+        looked, rest = places[first : first + IN_CHART], places[first + IN_CHART :]
+        further = name_in_addresses(self._at(rest[0])) if rest else None
+        return Page(tuple(map(self._at, looked)), 1, 1, 0, total, further=further)
 
     def _at(self, place: int) -> str:
         if self._numbers is None:
