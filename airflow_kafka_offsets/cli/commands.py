@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 from airflow_kafka_offsets.cli.options import (
@@ -47,6 +48,11 @@ class Command:
     example: str
     options: tuple[Option, ...]
     more_help: str = ""
+
+    @property
+    def function(self) -> Any:
+        """What it is carried out by: it takes what was given, and returns an answer."""
+        return getattr(import_module(f"airflow_kafka_offsets.cli.{self.module}"), self.name.replace("-", "_"))
 
 
 _CLUSTER = (

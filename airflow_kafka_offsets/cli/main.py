@@ -13,7 +13,6 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 from airflow_kafka_offsets import __version__
@@ -54,8 +53,7 @@ def _run(command: Command, options: Options) -> int:
     errors: Sequence[KafkaOffsetsError]
     try:
         _refuse_what_is_no_text(command, options)
-        module = import_module(f"airflow_kafka_offsets.cli.{command.module}")
-        answer: Answer = getattr(module, command.name.replace("-", "_"))(options)
+        answer: Answer = command.function(options)
         show(answer, options.get("output"))
         say(*answer.messages)
         if answer.dry_run:

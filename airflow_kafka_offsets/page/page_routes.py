@@ -21,8 +21,7 @@ from airflow_kafka_offsets.cli.printing import Answer
 from airflow_kafka_offsets.errors import KafkaOffsetsError, NoPosition, RequestError, UnavailableError
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.page.action_forms import FIELDS, WORDS, fields_given
-from airflow_kafka_offsets.page.actions import ACTIONS, do, foresee
+from airflow_kafka_offsets.page.actions import ACTIONS, FIELDS, act, fields_given
 from airflow_kafka_offsets.page.batch_rows import name_in_addresses
 from airflow_kafka_offsets.page.confirmed_log import MovedOn, if_still, next_entries
 from airflow_kafka_offsets.page.dag_pipelines import (
@@ -100,7 +99,7 @@ def pipeline_of_dag(
         "batch": batch or of_run or view.newest,
         "of_run": of_run,
         "may_edit": may_edit,
-        "words": WORDS,
+        "words": ACTIONS,
         "states": get_args(BatchState),
     }
     return shown(request, "pipeline.html", view=view, names=names, asked=asked, **more)
@@ -165,14 +164,15 @@ def look_before(request: Request, dag_id: str, user: User, pipeline: str, action
         raise HTTPException(404, f"There is no action {action}.")
     opened = open_pipeline(dag_id, pipeline)
     given = dict(request.query_params)
-    form = {"fields": {name: FIELDS[name] for name in ACTIONS[action]}, "given": given, "words": WORDS[action]}
+    words = ACTIONS[action]
+    form = {"fields": {name: FIELDS[name] for name in words.fields}, "given": given, "words": words}
     about: dict[str, Any] = {"action": action, "pipeline_id": pipeline, **form}
     if not look:
         return shown(request, "act.html", answer=None, refused=None, token=None, **about)
     fields = fields_given(action, given)
     try:
         seen = next_entries(opened.log, fields)
-        answer = foresee(opened, action, fields, user.get_name())
+        answer = act(opened, action, fields, user.get_name(), execute=False)
     except KafkaOffsetsError as refused:
         return shown(request, "act.html", _status_of(refused), answer=None, refused=str(refused), token=None, **about)
     order = SignedOrder(str(user.get_id()), dag_id, pipeline, action, fields, seen)
@@ -185,17 +185,16 @@ async def _form(request: Request) -> Mapping[str, str]:
 
 
 @of_dag.post("/act", dependencies=TO_EDIT)
-def act(request: Request, dag_id: str, user: User, form: Annotated[Mapping[str, str], Depends(_form)]) -> Response:
+def confirm(request: Request, dag_id: str, user: User, form: Annotated[Mapping[str, str], Depends(_form)]) -> Response:
     """Do what the person was shown, if the log is still what it was then: a form that is sent twice acts once."""
     order = signed(form.get("order", ""), user, dag_id)
     opened = open_pipeline(dag_id, order.pipeline_id)
 
     def confirmed(log: PipelineLog) -> Answer:
-        return do(replace(opened, log=log), order.action, order.fields, user.get_name())
+        return act(replace(opened, log=log), order.action, order.fields, user.get_name(), execute=True)
 
     answer = if_still(opened.log, order.fields, order.seen, confirmed)
-    words = WORDS[order.action]
-    return shown(request, "done.html", answer=answer, words=words, pipeline_id=order.pipeline_id)
+    return shown(request, "done.html", answer=answer, words=ACTIONS[order.action], pipeline_id=order.pipeline_id)
 
 
 # ── what goes wrong ───────────────────────────────────────────────────────────────────────────────────────────────────

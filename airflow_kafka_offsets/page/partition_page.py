@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 
 from airflow_kafka_offsets.cli.batch_tables import entries_of, splits_of
+from airflow_kafka_offsets.cli.option_values import find_batch
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.errors import NoPosition
 from airflow_kafka_offsets.kafka_values import PartitionSnapshot, TopicPartition
 from airflow_kafka_offsets.log.batch_lines import line_of
-from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.page.batch_rows import state_of
 from airflow_kafka_offsets.page.dag_pipelines import PagePipeline, found_in
 from airflow_kafka_offsets.page.kafka_look import LOOKS, KafkaLooks
@@ -42,7 +40,7 @@ def partitions_view(
     found = found_in(pipeline)
     if found.batch is not None and pipeline.open_cluster is not None:  # it answers while the batch is read
         looks.begin(pipeline.log, found.batch, pipeline.open_cluster)
-    batch = _batch_named(pipeline, name)
+    batch = find_batch(pipeline.log, name)
     answer = kafka_answer(pipeline, found, looks, not_asked)
     newest = batch if found.batch and batch.folder == found.batch.folder else pipeline.log.newest()
     position = newest.log.position if newest else None
@@ -66,17 +64,6 @@ def partitions_view(
         looked_at_ms=answer.looked_at_ms if answer else now,
         not_asked=tuple(not_asked),
     )
-
-
-def _batch_named(pipeline: PagePipeline, name: str) -> StoredBatch:
-    number = int(name) if re.fullmatch(r"[1-9]\d{0,9}", name) else None
-    batch = pipeline.log.batch(number) if number is not None else pipeline.log.find_window(name)
-    if batch is None:
-        raise NoPosition(
-            [f"Pipeline {pipeline.log.pipeline_id!r} has no batch and no window {name!r}"],
-            "Correct its name, or load the page again: it may have been cleaned away since.",
-        )
-    return batch
 
 
 def _matches(tp: TopicPartition, find: str) -> bool:

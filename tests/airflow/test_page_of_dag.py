@@ -8,7 +8,7 @@ from airflow_kafka_offsets.errors import InvalidRequest, NoPosition, ResetRefuse
 from airflow_kafka_offsets.hooks.dag_runs import next_run_of
 from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.entries import Planned
-from airflow_kafka_offsets.page.actions import do, foresee
+from airflow_kafka_offsets.page.actions import act
 from airflow_kafka_offsets.page.dag_pipelines import PipelineName, open_pipeline, pipelines_of_dag
 from airflow_kafka_offsets.page.kafka_look import KafkaLooks
 from airflow_kafka_offsets.page.partition_page import partitions_view
@@ -63,16 +63,16 @@ def test_an_action_is_checked_foreseen_and_done_and_the_log_names_the_person(don
         ("reset", {"to_latest": "yes"}, " "),
     ):
         with pytest.raises(InvalidRequest):
-            do(page, action, fields, person)
-    foreseen = foresee(page, "reset", back, ALICE)
+            act(page, action, fields, person, execute=True)
+    foreseen = act(page, "reset", back, ALICE, execute=False)
     assert foreseen.facts["read_again"] == 8
     assert foreseen.facts["dry_run"] is True
     assert "would set the position of 1 of 1 partitions" in foreseen.summary
     assert done.newest.log.plan.batch.number == 2, "nothing was written"
     with pytest.raises(ResetRefused):
-        do(page, "reset", back, ALICE)
+        act(page, "reset", back, ALICE, execute=True)
 
-    answer = do(page, "reset", {**back, "allow_duplicates": "yes"}, ALICE)
+    answer = act(page, "reset", {**back, "allow_duplicates": "yes"}, ALICE, execute=True)
     assert answer.facts["dry_run"] is False
     newest = done.newest
     assert newest.log.plan.batch.number == 3
@@ -83,7 +83,7 @@ def test_an_action_is_checked_foreseen_and_done_and_the_log_names_the_person(don
     assert done.committed == {0: 0}, "the group follows"
 
     assert done.run().state == "success"
-    redone = foresee(open_pipeline("batch", page.log.pipeline_id), "redo", {"batch": "4"}, ALICE)
+    redone = act(open_pipeline("batch", page.log.pipeline_id), "redo", {"batch": "4"}, ALICE, execute=False)
     assert "airflow dags clear batch" in redone.head
     row = pipeline_view(open_pipeline("batch", page.log.pipeline_id), BatchesAsked(), KafkaLooks(60.0)).batches.rows[1]
     assert [link.words for link in row.runs] == [ALICE]

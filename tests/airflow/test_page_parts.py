@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_offsets.page.action_forms import fields_given
+from airflow_kafka_offsets.page.actions import fields_given
 from airflow_kafka_offsets.page.batch_chart import FLOOR, TOP, chart_of
 from airflow_kafka_offsets.page.month_calendar import weeks_of
 from airflow_kafka_offsets.page.views import ChartPoint, WindowCell

@@ -47,8 +47,8 @@ def done(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[tuple[Any, ...]
         log = PipelineLog(open_store(str(tmp_path)), pipeline_id)
         return PagePipeline(dag_id, "resolve", log, None, lambda: NextRun(None, "none"))
 
-    def act(pipeline: PagePipeline, *order: Any) -> Any:
-        acts.append((pipeline.dag_id, pipeline.log.pipeline_id, *order))
+    def act(pipeline: PagePipeline, *order: Any, execute: bool) -> Any:
+        acts.extend([(pipeline.dag_id, pipeline.log.pipeline_id, *order)] * execute)
         return example.answer()
 
     monkeypatch.setattr(page_routes, "pipelines_of_dag", lambda dag_id, plans=None: [PipelineName("orders", "resolve")])
@@ -56,8 +56,7 @@ def done(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[tuple[Any, ...]
     monkeypatch.setattr(page_routes, "pipeline_view", lambda *asked: example.pipeline())
     monkeypatch.setattr(page_routes, "partitions_view", lambda *asked: example.partitions())
     monkeypatch.setattr(page_routes, "windows_view", lambda *asked: example.windows())
-    monkeypatch.setattr(page_routes, "foresee", lambda *asked: example.answer())
-    monkeypatch.setattr(page_routes, "do", act)
+    monkeypatch.setattr(page_routes, "act", act)
     return acts
 
 
