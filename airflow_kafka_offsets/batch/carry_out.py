@@ -139,8 +139,10 @@ def assign(decision: Decision, order: RunsBatch, s: Situation, world: World) -> 
         case Leave(_, _, sentence, warnings):
             left = taken(decision)
             return None if left is None else Assignment(left, (), sentence, warnings=warnings)
-        case Wait(batch, holder):
-            raise _overlapping(holder, batch)
+        case Wait(batch):
+            holder, name = batch.log.holder, str(batch.log.plan.batch)
+            dag_run = (holder.run.dag_id, holder.run.run_id) if holder.run else ("", "")  # nobody waits for a person
+            raise OverlappingRun(str(holder), name, *dag_run, batch.next_object)
 
 
 def taken(decision: Do | Leave) -> StoredBatch | None:
@@ -159,11 +161,6 @@ def put_in_place(batch: StoredBatch, plan: Plan, s: Situation, world: World) -> 
     if fenced is None or any(world.answer(question) != answer for question, answer in seen):
         return None
     return fenced.append(replace(batch.log.planned, plan=plan))
-
-
-def _overlapping(holder: Actor, batch: StoredBatch) -> OverlappingRun:
-    dag_run = (holder.run.dag_id, holder.run.run_id) if holder.run else ("", "")  # nobody waits for a person
-    return OverlappingRun(str(holder), str(batch.log.plan.batch), *dag_run, batch.next_object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,8 +265,7 @@ class _Steps:
             if other is None or (other.log.plan.empty and other.log.committed):
                 continue
             if claim.overlaps(claim_of(other.log.plan)):
-                by = other.log.committed.by if other.log.committed else other.log.holder
-                found.append(f"{claim_of(other.log.plan)}, by {by}")
+                found.append(f"{claim_of(other.log.plan)}, by {other.log.by}")
         return found
 
     def _withdraw(self, batch: StoredBatch) -> bool:

@@ -105,7 +105,7 @@ def _next_batch(order: RunsBatch, s: Situation) -> Decision:
     at_hand = BatchAtHand(order, s, batch, on)
     match step:
         case "wait":
-            return Wait(batch, batch.log.holder)
+            return Wait(batch)
         case "do":
             return do(at_hand)
         case "do again":
@@ -214,7 +214,7 @@ def _window(order: RunsBatch, s: Situation) -> Decision:
     refuse_another_of_this_run(request, me, batch)
     step = next_step(me, batch.log, own=True, again=True, is_running=lambda run: s.need(IsRunning(run)))
     if step == "wait":
-        return Wait(batch, batch.log.holder)
+        return Wait(batch)
     at_hand = BatchAtHand(order, s, batch, None)
     skip, closed = request.run_orders.skip, step == "do again"
     if skip is not None and (closed or skip.batch not in (claim.name, batch.log.plan.batch.key)):

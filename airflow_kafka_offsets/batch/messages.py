@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from airflow_kafka_offsets.kafka_values import Actor
-from airflow_kafka_offsets.log.entries import BatchLog, Taken
+from airflow_kafka_offsets.log.entries import BatchLog
 from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, PROVED, Fates, Proof
 from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin
 from airflow_kafka_offsets.plan.plan import Draft, Plan, number_of
@@ -62,7 +62,7 @@ def does(what: str, log: BatchLog, me: Actor, failed: Sequence[str]) -> str:
     if holder == me:
         return f"does {what}, which it took before and has not committed"
     ended = f"failed in {', '.join(failed)}" if failed else "did not commit it"
-    return f"does {what} again: {holder}, which took it at {iso(_taken_at(log))}, {ended}"
+    return f"does {what} again: {holder}, which took it at {iso(log.held[1] // 60_000 * 60_000)}, {ended}"
 
 
 def does_once_more(what: str, log: BatchLog, me: Actor, because: str) -> str:
@@ -70,10 +70,9 @@ def does_once_more(what: str, log: BatchLog, me: Actor, because: str) -> str:
 
     :param because: why a run does what another one has committed.
     """
-    by = log.committed.by if log.committed else log.holder
-    if by.run == me.run:
+    if log.by.run == me.run:
         return f"does {what} once more: it committed it before, and was started again"
-    return f"does {what} once more: {by} has committed it, and {because}"
+    return f"does {what} once more: {log.by} has committed it, and {because}"
 
 
 def leaves(what: str, by: Actor) -> str:
@@ -195,9 +194,3 @@ def _left(plan: Draft, left: LagAndMargin | None) -> str:
     are = "is" if left.lag == 1 else "are"
     margin = "" if left.margin_ms is None else f"; {_until_retention(left.margin_ms)}"
     return f"{counted(left.lag, 'record')} {are} left for the next run{margin}"
-
-
-def _taken_at(log: BatchLog) -> int:
-    """In whole minutes: it is for people."""
-    taken = [entry.at_ms for entry in log.later if isinstance(entry, Taken)]
-    return (taken[-1] if taken else log.plan.resolved_at_ms) // 60_000 * 60_000

@@ -196,7 +196,6 @@ class Wait:
     """Another run that is running has the batch."""
 
     batch: StoredBatch
-    holder: Actor
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ def sentence(status: PipelineStatus) -> tuple[Phrase, ...]:
 
 def _of_newest(newest: BatchLine, now_ms: int) -> Phrase:
     if newest.committed is None:
-        by, at_ms = newest.holder
+        by, at_ms = newest.held
         return Phrase(f"{newest.title} is not committed: it is with {by} since {clock(at_ms, now_ms)}.", "open")
     every = "Every batch" if newest.summary.number else "The newest window"
     if newest.is_being_done_again:

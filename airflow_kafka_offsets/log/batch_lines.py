@@ -7,7 +7,7 @@ What a line does not say is what the reports say of each partition: a commit has
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from airflow_kafka_offsets.errors import StoreDamaged
@@ -16,6 +16,7 @@ from airflow_kafka_offsets.log.entries import (
     LAST_OF_COMMIT,
     Cleaned,
     Committed,
+    SincePlan,
     StoredEntry,
     Summary,
     Taken,
@@ -32,19 +33,17 @@ _AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
-class BatchLine:
+class BatchLine(SincePlan):
     """One batch.
 
-    :ivar committed: without the position; ``None``: it is not committed.
-    :ivar taken: who took it since: since the commit, or, where there is none, since its plan.
+    :ivar later: who took it since its plan; or the commit, without the position, and who took it since then.
     :ivar attempts: of each split the last attempt that began, and the last that has reported.
     :ivar whole: how many of its splits are written and verified, or have a report since it is done again.
     """
 
     folder: str
     summary: Summary
-    committed: Committed | None
-    taken: tuple[Taken, ...]
+    later: tuple[Taken | Committed, ...]
     attempts: Mapping[int, tuple[int, int]]
     whole: int
 
@@ -70,23 +69,8 @@ class BatchLine:
         return self.folder.rpartition("/")[2]
 
     @property
-    def holder(self) -> tuple[Actor, int]:
-        """Who holds the batch, and since when."""
-        if self.taken:
-            return self.taken[-1].by, self.taken[-1].at_ms
+    def began(self) -> tuple[Actor, int]:
         return self.summary.by[0], self.summary.planned_ms
-
-    @property
-    def last_instance(self) -> str | None:
-        """The Airflow that wrote the last entry."""
-        if self.taken or self.committed is None:
-            return self.holder[0].instance
-        return self.committed.by.instance
-
-    @property
-    def unread(self) -> int:
-        """The most that a run found its window to lack."""
-        return max((one.unread for one in self.taken), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +107,13 @@ def read_lines(store: Store, folders: Iterable[str], commits: Collection[str] = 
 
 def line_of(batch: StoredBatch) -> BatchLine:
     """The line of a batch whose plan is known. What is not committed is verified as a commit would do it."""
-    log, names = batch.log, batch.store.list(batch.folder)
-    attempts, later = last_attempts(names), log.later
-    committed = log.committed
+    log, names, committed = batch.log, batch.store.list(batch.folder), batch.log.committed
+    attempts = last_attempts(names)
     if committed is not None:
-        taken = tuple(one for one in later[later.index(committed) :] if isinstance(one, Taken))
-        return _committed_line(batch.folder, committed.summary or log.summary, committed, taken, attempts)
-    taken = tuple(one for one in later if isinstance(one, Taken))
+        later = log.later[log.later.index(committed) :]
+        return _committed_line(batch.folder, committed.summary or log.summary, later, attempts)
     whole = whole_splits(log.plan, deciding_attempts(batch))
-    return BatchLine(batch.folder, log.summary, None, taken, attempts, len(whole))
+    return BatchLine(batch.folder, log.summary, log.later, attempts, len(whole))
 
 
 def _read_commit(store: Store, folder: str) -> Line | None:
@@ -141,7 +123,7 @@ def _read_commit(store: Store, folder: str) -> Line | None:
     except StoreDamaged as error:
         return DamagedLine(folder, error)
     if isinstance(entry, Committed) and entry.summary is not None:
-        return _committed_line(folder, entry.summary, entry, (), {})
+        return _committed_line(folder, entry.summary, (entry,), {})
     return _read_line(store, folder)
 
 
@@ -153,8 +135,8 @@ def _read_line(store: Store, folder: str) -> Line | None:
             return None
         committed = last[0] if last else None
         if isinstance(committed, Committed) and committed.summary is not None:
-            taken = tuple(one for one in last if isinstance(one, Taken))
-            return _committed_line(folder, committed.summary, committed, taken, last_attempts(names))
+            later = tuple(one for one in last if isinstance(one, Taken | Committed))
+            return _committed_line(folder, committed.summary, later, last_attempts(names))
         batch = look_into(store, folder).batch
         return None if batch is None else line_of(batch)
     except StoreDamaged as error:
@@ -175,12 +157,9 @@ def _last_entries(store: Store, folder: str, names: Sequence[str]) -> list[Store
 
 
 def _committed_line(
-    folder: str,
-    summary: Summary,
-    committed: Committed,
-    taken: tuple[Taken, ...],
-    attempts: Mapping[int, tuple[int, int]],
+    folder: str, summary: Summary, later: tuple[Taken | Committed, ...], attempts: Mapping[int, tuple[int, int]]
 ) -> BatchLine:
-    again = next((one.attempts for one in reversed(taken) if one.attempts), {})
+    line = BatchLine(folder, summary, later, attempts, 0)
+    again = line.redone.attempts if line.redone else {}
     whole = sum(reported > again.get(split, 0) for split, (_, reported) in attempts.items())
-    return BatchLine(folder, summary, committed, taken, attempts, min(whole, summary.splits))
+    return replace(line, whole=min(whole, summary.splits))

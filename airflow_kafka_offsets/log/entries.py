@@ -157,8 +157,44 @@ Entry = Planned | Taken | Committed
 StoredEntry = Entry | Cleaned
 
 
+class SincePlan:
+    """Who has a batch, as the entries after its plan say: of a batch that is known whole, and of one in a line."""
+
+    __slots__ = ()
+    later: tuple[Taken | Committed, ...]
+
+    @property
+    def began(self) -> tuple[Actor, int]:
+        """Who planned it, and when."""
+        raise NotImplementedError
+
+    @property
+    def committed(self) -> Committed | None:
+        return next((entry for entry in self.later if isinstance(entry, Committed)), None)
+
+    @property
+    def taken(self) -> list[Taken]:
+        """Who took it, since its plan, or of a committed batch that is known in a line, since its commit."""
+        return [entry for entry in self.later if isinstance(entry, Taken)]
+
+    @property
+    def held(self) -> tuple[Actor, int]:
+        """Who holds the batch, and since when: the writer of the last plan or ``taken``."""
+        return next(((entry.by, entry.at_ms) for entry in reversed(self.taken)), self.began)
+
+    @property
+    def last_instance(self) -> str | None:
+        """The Airflow that wrote the last entry."""
+        return (self.later[-1].by if self.later else self.began[0]).instance
+
+    @property
+    def unread(self) -> int:
+        """The most that a run found its window to lack."""
+        return max((entry.unread for entry in self.taken), default=0)
+
+
 @dataclass(frozen=True, slots=True)
-class BatchLog:
+class BatchLog(SincePlan):
     """A batch's log from its current plan on.
 
     :ivar planned: the current plan.
@@ -183,8 +219,8 @@ class BatchLog:
         return self.plan_number + len(self.later) + 1
 
     @property
-    def committed(self) -> Committed | None:
-        return next((entry for entry in self.later if isinstance(entry, Committed)), None)
+    def began(self) -> tuple[Actor, int]:
+        return self.plan.by, self.plan.resolved_at_ms
 
     @property
     def position(self) -> Position | None:
@@ -240,9 +276,8 @@ class BatchLog:
 
     @property
     def holder(self) -> Actor:
-        """Who holds the batch: the writer of the last plan or ``taken``."""
-        taken = [entry.by for entry in self.later if isinstance(entry, Taken)]
-        return taken[-1] if taken else self.planned.by
+        """Who holds the batch."""
+        return self.held[0]
 
     @property
     def by(self) -> Actor:
@@ -252,8 +287,7 @@ class BatchLog:
     @property
     def at_ms(self) -> int:
         """When that was."""
-        taken = [entry.at_ms for entry in self.later if isinstance(entry, Taken)]
-        return self.committed.at_ms if self.committed else [self.plan.resolved_at_ms, *taken][-1]
+        return self.committed.at_ms if self.committed else self.held[1]
 
     @property
     def redone(self) -> Taken | None:
@@ -263,16 +297,6 @@ class BatchLog:
         """
         last = self.later[-1] if self.committed else None
         return last if isinstance(last, Taken) and last.attempts else None
-
-    @property
-    def unread(self) -> int:
-        """The most that a run found its window to lack since it was planned."""
-        return max((entry.unread for entry in self.later if isinstance(entry, Taken)), default=0)
-
-    @property
-    def last_instance(self) -> str | None:
-        """The Airflow that wrote the last entry."""
-        return self.later[-1].by.instance if self.later else self.planned.by.instance
 
     def with_entry(self, entry: Entry) -> BatchLog:
         if isinstance(entry, Planned):

@@ -123,7 +123,7 @@ def _why(line: BatchLine, now_ms: int) -> str:
     summary = line.summary
     parts = [_planned(line)]
     if line.committed is None:
-        by, at_ms = line.holder
+        by, at_ms = line.held
         parts.append(f"it is with {by} since {clock(at_ms, now_ms)}")
     elif line.redone is not None:
         parts.append(f"{state_of(line)[0]} by {line.redone.by}")

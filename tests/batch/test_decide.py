@@ -200,8 +200,8 @@ def in_short(decision: Decided | asks.Question[Any]) -> tuple[Any, ...]:
             return "take", splits, taken is not None
         case Leave(_, taken):
             return "leave", taken is not None
-        case Wait(_, holder):
-            return "wait", holder
+        case Wait(batch):
+            return "wait", batch.log.holder
         case Nothing():
             return ("nothing",)
         case Follow(_, Committed() as entry, proof):
