@@ -46,7 +46,6 @@ from airflow_kafka_offsets.batch.situation import (
     TopicsThatExist,
     WindowNamed,
     WindowsBeside,
-    hulls,
 )
 from airflow_kafka_offsets.errors import (
     BadRecords,
@@ -64,6 +63,7 @@ from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, fates_of, reads_of,
 from airflow_kafka_offsets.plan.completeness import not_planned
 from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.plan.position import Position, position_after
+from airflow_kafka_offsets.plan.records_now import hulls
 from airflow_kafka_offsets.plan.window_claims import Claim, TimeClaim, claim_of, claim_of_request
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.values.row_definition import Limit

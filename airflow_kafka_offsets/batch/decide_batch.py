@@ -28,13 +28,11 @@ from airflow_kafka_offsets.batch.retention_margin import near_retention
 from airflow_kafka_offsets.batch.situation import (
     FailedTasks,
     HighestAttempts,
-    RecordsNow,
     RecordsOf,
     Reports,
     SettingsOf,
     Situation,
     WindowsBeside,
-    hulls,
 )
 from airflow_kafka_offsets.errors import (
     ClusterChanged,
@@ -60,6 +58,7 @@ from airflow_kafka_offsets.plan.missing_topics import vanished_topics
 from airflow_kafka_offsets.plan.plan import Asked, Draft, Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.planned_anew import as_first_started, planned_anew, shortened, skipped
 from airflow_kafka_offsets.plan.position import position_within
+from airflow_kafka_offsets.plan.records_now import RecordsNow, hulls
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, claim_of
 from airflow_kafka_offsets.request.modes import AtTimestamp
 

@@ -36,7 +36,6 @@ from airflow_kafka_offsets.batch.situation import (
     OffsetsOfGroup,
     Question,
     RangeLookUps,
-    RecordsNow,
     RecordsOf,
     Reports,
     SettingsOf,
@@ -63,6 +62,7 @@ from airflow_kafka_offsets.log.read_reports import deciding_attempts, has_begun,
 from airflow_kafka_offsets.plan.backlog import Backlog, Left, expiring, more_runs
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_table import first_few
+from airflow_kafka_offsets.plan.records_now import RecordsNow, other_logs
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, time_claim_of_name
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.subscription import PartitionSet, TopicList
@@ -228,13 +228,8 @@ def _records_now(plan: Plan, cluster: OffsetReader, *, may_hold: bool) -> Record
         now = description.cluster_id if description else "one without its topics"
         return RecordsNow((f"the plan was made on cluster {was.cluster_id}, and this is {now}",))
     ids, anew = description.topic_ids, topics_made_anew(was.topic_ids, description.topic_ids)
-    topics = sorted({p.topic_partition.topic for p in plan.to_read()})
-    absent = tuple(f"{topic}: it does not exist any more" for topic in topics if topic not in ids)
-    made_anew = tuple(
-        f"{topic}: its id is {ids[topic]}, the plan was made for {was.topic_ids.get(topic)}"
-        for topic in topics
-        if topic in anew
-    )
+    topics = {p.topic_partition.topic for p in plan.to_read()}
+    another, made_anew = (tuple(other_logs(some, was.topic_ids, ids)) for some in (topics, topics & ids.keys()))
     present = {tp for tp in description.partitions() if tp.topic not in anew}
     planned = {p.topic_partition: p for p in plan.partitions if p.topic_partition in present}
     without = frozenset(tp for tp in description.leaderless() if tp in planned and (may_hold or not planned[tp].size))
@@ -251,8 +246,7 @@ def _records_now(plan: Plan, cluster: OffsetReader, *, may_hold: bool) -> Record
         if p.size and is_older(p.leader_epoch, ends[tp].leader_epoch)
     }
     high_watermarks = {tp: end.offset for tp, end in ends.items()}
-    cuts = _cuts(cluster, led_anew)
-    return RecordsNow((*made_anew, *absent), log_starts, high_watermarks, cuts, without, silent, made_anew)
+    return RecordsNow(another, log_starts, high_watermarks, _cuts(cluster, led_anew), without, silent, made_anew)
 
 
 def _cuts(cluster: OffsetReader, known: Mapping[TopicPartition, At]) -> dict[TopicPartition, int]:

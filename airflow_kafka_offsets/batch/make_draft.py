@@ -17,7 +17,6 @@ from airflow_kafka_offsets.batch.situation import (
     MorePartitions,
     OffsetsOfGroup,
     RangeLookUps,
-    RecordsNow,
     SettingsOf,
     Situation,
     TopicsOf,
@@ -53,6 +52,7 @@ from airflow_kafka_offsets.plan.ranges import (
     resolve,
     to_compare,
 )
+from airflow_kafka_offsets.plan.records_now import RecordsNow
 from airflow_kafka_offsets.plan.splits import cap, carried_over
 from airflow_kafka_offsets.plan.topic_outputs import outputs_of
 from airflow_kafka_offsets.request.modes import AtTimestamp, SpecificOffsets, mode_name

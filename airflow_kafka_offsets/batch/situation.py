@@ -7,7 +7,7 @@ engine asks, and it decides once more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -24,9 +24,10 @@ from airflow_kafka_offsets.log.pipeline_log import BatchOfRun, StoredBatch
 from airflow_kafka_offsets.log.verify_reads import Attempt
 from airflow_kafka_offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.plan.commit_metadata import Held
-from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition
+from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.position import SavedOffset
 from airflow_kafka_offsets.plan.ranges import Known
+from airflow_kafka_offsets.plan.records_now import RecordsNow
 from airflow_kafka_offsets.plan.window_claims import TimeClaim
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.subscription import Subscription
@@ -78,83 +79,8 @@ class Logs:
     unanswered: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
-# ── whether the records of a frozen plan are still in Kafka, and how many have come since ─────────────────────────────
-
-
 At = EndOffset | Known | SavedOffset
 """An offset, and the newest leader epoch of when it was taken from the log."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordsNow:
-    """What there is now of the logs that a plan reads.
-
-    :ivar another_log: a line for each topic that is another log by now; the cluster itself may be another one.
-    :ivar log_starts: of the plan's partitions that are there, in the same log; ``ends``: their high watermarks.
-    :ivar cuts: the first offset from which on the log is another one than the plan's; absent where it is not.
-    :ivar leaderless: partitions of the plan that nobody leads, so that their logs were not asked for.
-    :ivar silent: partitions of the plan whose leader has not answered until the deadline, and why.
-    :ivar made_anew: of ``another_log`` the lines of topics that exist.
-    """
-
-    another_log: tuple[str, ...] = ()
-    log_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
-    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
-    cuts: Mapping[TopicPartition, int] = field(default_factory=dict)
-    leaderless: frozenset[TopicPartition] = frozenset()
-    silent: Mapping[TopicPartition, str] = field(default_factory=dict)
-    made_anew: tuple[str, ...] = ()
-
-    @property
-    def without_answer(self) -> frozenset[TopicPartition]:
-        return self.leaderless | self.silent.keys()
-
-    def waiting(self, plan: Plan) -> int:
-        """How many offsets of the plan's partitions have come since: an upper bound of the records."""
-        tps = {p.topic_partition: p.end_offset for p in plan.partitions}
-        return sum(max(0, end - tps[tp]) for tp, end in self.ends.items())
-
-    def missing(self, plan: Plan) -> list[str]:
-        """A line for each topic and range of the whole plan that is not there as it was planned."""
-        needed = hulls(plan.splits)
-        return [*self.another_log, *self.deleted(needed), *self.replaced(needed), *self.unled(needed)]
-
-    def unled(self, partitions: Iterable[PlannedPartition]) -> list[str]:
-        """A line for each range that has no leader now, or none that answers."""
-        said = dict.fromkeys(self.leaderless, " has no leader") | {tp: f": {why}" for tp, why in self.silent.items()}
-        return [f"{p.topic_partition}{said[p.topic_partition]}" for p in partitions if p.topic_partition in said]
-
-    def replaced(self, partitions: Iterable[PlannedPartition]) -> list[str]:
-        """A line for each range that the log has other records for, or none any more, than when it was planned."""
-        lines = []
-        for p in partitions:
-            tp = p.topic_partition
-            if tp in self.ends and self.ends[tp] < p.end_offset:
-                lines.append(f"{tp}: end offset {p.end_offset} is beyond the end of the log, {self.ends[tp]}")
-            elif tp in self.cuts and self.cuts[tp] < p.end_offset:
-                cut = self.cuts[tp]
-                lines.append(f"{tp}: from offset {cut} on, the log is another one (an unclean leader election)")
-        return lines
-
-    def deleted(self, partitions: Iterable[PlannedPartition]) -> list[str]:
-        """A line for each range of which retention has taken records."""
-        return [
-            f"{p.topic_partition}: start offset {p.start_offset} is below log start offset {log_start} "
-            f"({min(log_start, p.end_offset) - p.start_offset} offsets are gone)"
-            for p in partitions
-            if (log_start := self.log_starts.get(p.topic_partition, 0)) > p.start_offset
-        ]
-
-
-def hulls(splits: Iterable[Iterable[PlannedPartition]]) -> list[PlannedPartition]:
-    """The range of each partition that some splits read, sorted."""
-    found: dict[TopicPartition, PlannedPartition] = {}
-    for piece in (piece for split in splits for piece in split):
-        tp = piece.topic_partition
-        first = found.setdefault(tp, piece)
-        start, end = min(first.start_offset, piece.start_offset), max(first.end_offset, piece.end_offset)
-        found[tp] = first.within(start, end)
-    return [found[tp] for tp in sorted(found)]
 
 
 # ── questions; ``look_ups`` answers them ──────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import ClusterUnavailable, DataLoss, NotAuthorized
-from airflow_kafka_offsets.plan.plan import PlannedPartition
+from airflow_kafka_offsets.plan.records_now import RecordsNow, other_logs
 from airflow_kafka_offsets.refusal_reasons import mechanism_of, misfit, refusal_of_token
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of
 from airflow_kafka_offsets.spark.job_batch import Batch
@@ -220,14 +220,22 @@ def _refused(kafka: _SparkKafka, error: Any) -> ClusterUnavailable:
 
 
 def _gone(kafka: _SparkKafka, batch: Batch) -> list[str]:
-    recreated, absent = _another_log(kafka, batch)
-    if recreated or absent:
-        return absent + recreated
+    if lines := other_logs(_topics(batch), _ids_planned(batch), _ids_now(kafka, batch)):
+        return lines
+    tps = [p.topic_partition for p in batch.partitions]
+    by_name = {f"{tp.topic}-{tp.partition}": tp for tp in tps}  # as Java writes it
+    # Spark's own reader of its option: to make a partition of Java's takes a call for each, and seconds of many.
+    offsets = kafka.jvm.org.apache.spark.sql.kafka010.JsonUtils.partitionOffsets(kafka.options["startingOffsets"])
+    asked = kafka.jvm.scala.collection.JavaConverters.mapAsJavaMap(offsets).keySet()
+    # A consumer rather than the admin client: it takes a list and gives numbers, in few calls to Java.
     consumer = kafka.jvm.org.apache.kafka.clients.consumer.KafkaConsumer(kafka.config())
     try:
-        return _outside(kafka, consumer, batch.partitions)
+        answers = map(_offsets, (consumer.beginningOffsets(asked), consumer.endOffsets(asked)))
+        starts, ends = ({by_name[name]: offset for name, offset in found.items()} for found in answers)
     finally:
         kafka.close(consumer)
+    now = RecordsNow(log_starts=starts, ends=ends)
+    return [*now.deleted(batch.partitions), *now.replaced(batch.partitions)]
 
 
 def _compacted(kafka: _SparkKafka, batch: Batch) -> list[str]:
@@ -236,8 +244,7 @@ def _compacted(kafka: _SparkKafka, batch: Batch) -> list[str]:
 
     resource = kafka.jvm.org.apache.kafka.common.config
     of_topic = getattr(resource, "ConfigResource$Type").TOPIC
-    topics = sorted({p.topic_partition.topic for p in batch.partitions})
-    asked = {topic: resource.ConfigResource(of_topic, topic) for topic in topics}
+    asked = {topic: resource.ConfigResource(of_topic, topic) for topic in _topics(batch)}
     found = []
     with kafka.admin() as admin:
         answers = admin.describeConfigs(_as_list(kafka.jvm, asked.values())).values()
@@ -254,77 +261,53 @@ def _compacted(kafka: _SparkKafka, batch: Batch) -> list[str]:
 
 
 def _recreated(kafka: _SparkKafka, batch: Batch) -> list[str]:
-    return _another_log(kafka, batch)[0]
+    now = _ids_now(kafka, batch)
+    return other_logs(now, _ids_planned(batch), now)
 
 
-def _another_log(kafka: _SparkKafka, batch: Batch) -> tuple[list[str], list[str]]:
-    """A line for each topic that is another one than the plan was made for, and for each that is absent.
+def _topics(batch: Batch) -> list[str]:
+    return sorted({p.topic_partition.topic for p in batch.partitions})
+
+
+def _ids_planned(batch: Batch) -> dict[str, str | None]:
+    """As Java writes them: librdkafka writes an id in plain base 64, Kafka itself in the one for URLs."""
+    ids = batch.plan.found.topic_ids
+    return {topic: found and found.translate(str.maketrans("+/", "-_")) for topic, found in ids.items()}
+
+
+def _ids_now(kafka: _SparkKafka, batch: Batch) -> dict[str, str]:
+    """Of the topics that are there.
 
     :raises NotAuthorized: a topic may not be read. Spark's tasks would find that when the attempt is begun.
     """
-    with kafka.admin() as admin:
-        return _look_at_topics(kafka, admin, batch)
-
-
-def _look_at_topics(kafka: _SparkKafka, admin: Any, batch: Batch) -> tuple[list[str], list[str]]:
     from py4j.protocol import Py4JJavaError
 
-    topics = sorted({p.topic_partition.topic for p in batch.partitions})
     with_rights = kafka.jvm.org.apache.kafka.clients.admin.DescribeTopicsOptions().includeAuthorizedOperations(True)
-    futures = admin.describeTopics(_as_list(kafka.jvm, topics), with_rights).topicNameValues()
-    recreated, absent, denied = [], [], []
-    for topic in topics:
-        try:
-            description = futures.get(topic).get()
-        except Py4JJavaError as error:
-            cause = _causes(error.java_exception)[-1].toString()
-            if "TopicAuthorizationException" in cause:
+    ids: dict[str, str] = {}
+    denied = []
+    with kafka.admin() as admin:
+        futures = admin.describeTopics(_as_list(kafka.jvm, _topics(batch)), with_rights).topicNameValues()
+        for topic in _topics(batch):
+            try:
+                description = futures.get(topic).get()
+            except Py4JJavaError as error:
+                cause = _causes(error.java_exception)[-1].toString()
+                if "TopicAuthorizationException" in cause:
+                    denied.append(topic)
+                elif "UnknownTopicOrPartition" not in cause:
+                    raise
+                continue
+            operations = description.authorizedOperations()  # none where the broker is too old
+            if operations is not None and "READ" not in operations.toString():
                 denied.append(topic)
-            elif "UnknownTopicOrPartition" in cause:
-                absent.append(f"{topic}: it does not exist any more")
-            else:
-                raise
-            continue
-        operations = description.authorizedOperations()  # none where the broker is too old
-        if operations is not None and "READ" not in operations.toString():
-            denied.append(topic)
-        planned, found = _as_java_writes_it(batch.plan.found.topic_ids.get(topic)), description.topicId().toString()
-        if planned is not None and found != planned:
-            recreated.append(f"{topic}: its id is {found}, the plan was made for {planned}")
+            ids[topic] = description.topicId().toString()
     if denied:
         raise NotAuthorized(
             f"Spark may not read {', '.join(denied)} {kafka.address}",
             f"the topic's ACLs do not give Read to {principal_of_spark(kafka.jvm, kafka.settings)}",
             "Give it Read on each topic; it needs nothing on the group. Or name another Kafka connection by kafka=.",
         )
-    return recreated, absent
-
-
-def _as_java_writes_it(topic_id: str | None) -> str | None:
-    """librdkafka writes an id in plain base 64, Kafka itself in the one for URLs; every other id differs."""
-    return topic_id and topic_id.translate(str.maketrans("+/", "-_"))
-
-
-def _outside(kafka: _SparkKafka, consumer: Any, partitions: Sequence[PlannedPartition]) -> list[str]:
-    """A consumer rather than the admin client: it takes a list and gives numbers, in few calls to Java."""
-    # Spark's own reader of its option: to make a partition of Java's takes a call for each, and seconds of many.
-    read = kafka.jvm.org.apache.spark.sql.kafka010.JsonUtils.partitionOffsets
-    offsets = read(kafka.options["startingOffsets"])
-    asked = kafka.jvm.scala.collection.JavaConverters.mapAsJavaMap(offsets).keySet()
-    starts, ends = _offsets(consumer.beginningOffsets(asked)), _offsets(consumer.endOffsets(asked))
-    lines = []
-    for p in partitions:
-        name = f"{p.topic_partition.topic}-{p.topic_partition.partition}"  # as Java writes it
-        start, end = starts[name], ends[name]
-        if start > p.start_offset:
-            gone = min(start, p.end_offset) - p.start_offset
-            lines.append(
-                f"{p.topic_partition}: start offset {p.start_offset} is below log start offset {start} ({gone} offsets "
-                "are gone)"
-            )
-        elif end < p.end_offset:
-            lines.append(f"{p.topic_partition}: end offset {p.end_offset} is beyond the end of the log, {end}")
-    return lines
+    return ids
 
 
 def _as_list(jvm: Any, values: Iterable[Any]) -> Any:
