@@ -41,7 +41,7 @@ from airflow_kafka_offsets.log.output_claims import Kind, claim_output
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.read_reports import has_begun
 from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, Fates, Proof
-from airflow_kafka_offsets.plan.commit_metadata import Signature
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
 from airflow_kafka_offsets.plan.plan import BatchName, Draft, Plan, new_key, placed
 from airflow_kafka_offsets.plan.planned_anew import emptied
 from airflow_kafka_offsets.plan.position import SavedOffset
@@ -216,7 +216,7 @@ class _Steps:
         here = plan.found.cluster_id == topics_now(order, self.s).cluster_id
         if not order.request.group_follows or held is None or group_id is None or not here:
             return
-        signature = Signature.of(self.world.pipeline.pipeline_id, order.me.instance or "")
+        signature = CommitMetadata.by(self.world.pipeline.pipeline_id, order.me.instance or "")
         on = goes_on(order, self.s)
         sign(self.world.cluster, group_id, signature, held, self._saved_now(), on.after)
 

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.errors import ADDRESS, ClusterUnavailable, GroupActiv
 from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, TopicPartition, topics_made_anew
 from airflow_kafka_offsets.log.entries import Committed
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
-from airflow_kafka_offsets.plan.commit_metadata import Held, Signature
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, Held
 from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.plan.position import SavedOffset
 
@@ -99,7 +99,7 @@ def _offsets(
     match newest.log.committed:
         case Committed(position=position) if position is not None:
             refuse_foreign_offsets(plan, me, held, position, done=True)
-            text = signature_of(plan, me).metadata(plan.batch.key).encode()
+            text = signature_of(plan, me).after(plan.batch.key).encode()
             return {
                 tp: CommittedOffset(position.offsets[tp].offset, position.offsets[tp].leader_epoch, text)
                 for tp in partitions
@@ -141,7 +141,7 @@ def hand_over(world: World, me: Actor, batch: StoredBatch) -> Followed:
     )
     signature = signature_of(plan, me)
     marked = {
-        tp: CommittedOffset(held[tp].offset, held[tp].leader_epoch, signature.metadata(own.batch).encode())
+        tp: CommittedOffset(held[tp].offset, held[tp].leader_epoch, signature.after(own.batch).encode())
         for tp, own in signature.own(held).items()
     }
     if marked:
@@ -152,7 +152,7 @@ def hand_over(world: World, me: Actor, batch: StoredBatch) -> Followed:
 def sign(
     cluster: Cluster,
     group_id: str,
-    signature: Signature,
+    signature: CommitMetadata,
     held: Held,
     saved: Mapping[TopicPartition, SavedOffset],
     last: str | None,
@@ -167,7 +167,7 @@ def sign(
     :raises GroupActive: the group has live members.
     """
     unsigned = signature.unsigned(held)
-    known, unknown = signature.metadata(last).encode(), signature.metadata(None).encode()
+    known, unknown = signature.after(last).encode(), signature.after(None).encode()
     signed = {tp: CommittedOffset(c.offset, c.leader_epoch, unknown) for tp, c in unsigned.items() if tp not in saved}
     signed |= {tp: CommittedOffset(saved[tp].offset, saved[tp].leader_epoch, known) for tp in unsigned if tp in saved}
     try:

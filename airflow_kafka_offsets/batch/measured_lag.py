@@ -33,7 +33,7 @@ from airflow_kafka_offsets.kafka_values import (
     topics_made_anew,
 )
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
-from airflow_kafka_offsets.plan.commit_metadata import Signature, position_of_group
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, position_of_group
 from airflow_kafka_offsets.plan.completeness import Arrived
 from airflow_kafka_offsets.plan.consumer_lag import Lag, LagLimits, partition_lag, position_mark
 from airflow_kafka_offsets.plan.lag_and_margin import (
@@ -265,7 +265,7 @@ def _position(
         return {tp: commit.offset for tp, commit in held.items()}
     position = question.position
     if question.group_id is not None:  # a lost work store: the group's offsets count
-        own = Signature.of(question.pipeline_id, "").own(held)
+        own = CommitMetadata.by(question.pipeline_id, "").own(held)
         position = position_of_group(held, own, cluster_id, {})
     return {tp: offset.offset for tp, offset in position.offsets.items()} if position else {}
 

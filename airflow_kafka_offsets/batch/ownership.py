@@ -16,7 +16,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
-from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, Held, Signature, name_in_metadata, writer_of
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, Held, name_in_metadata, writer_of
 from airflow_kafka_offsets.plan.plan import Asked, Draft, Plan
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.request.parse_request import PlanRequest
@@ -45,7 +45,7 @@ def refuse_another_airflows_group(
         refuse_another_airflow(request.scope.pipeline_id or "", as_written, metadata.instance, where)
 
 
-def refuse_another_pipeline(request: PlanRequest, signature: Signature, held: Held) -> None:
+def refuse_another_pipeline(request: PlanRequest, signature: CommitMetadata, held: Held) -> None:
     """:raises AnotherPipeline: a pipeline without a log is about to follow the group of another one."""
     written = {
         tp: metadata for tp, commit in sorted(held.items()) if (metadata := CommitMetadata.of(commit)) is not None
@@ -87,10 +87,10 @@ def refuse_another_of_this_run(request: PlanRequest, me: Actor, batch: StoredBat
 # ── the group's offsets ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def signature_of(plan: Draft | Plan, me: Actor) -> Signature:
+def signature_of(plan: Draft | Plan, me: Actor) -> CommitMetadata:
     """Who writes a plan's commit metadata; a person without Airflow writes as the Airflow that planned it."""
     planned_by = plan.by.instance if isinstance(plan, Plan) else None
-    return Signature.of(plan.pipeline or "", me.instance or planned_by or "")
+    return CommitMetadata.by(plan.pipeline or "", me.instance or planned_by or "")
 
 
 def refuse_foreign_offsets(plan: Plan, me: Actor, held: Held, position: Position | None, *, done: bool = False) -> None:

@@ -29,7 +29,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.kafka_values import ClusterDescription, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
-from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, Held, Signature, newest_batch, position_of_group
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, Held, newest_batch, position_of_group
 from airflow_kafka_offsets.plan.plan import number_of
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.request.parse_request import PlanRequest
@@ -72,7 +72,7 @@ def goes_on(order: RunsBatch, s: Situation) -> GoesOn:
     """
     description, held = topics_now(order, s), group_now(order, s)
     request, me, newest = order.request, order.me, log_now(order, s).newest
-    signature = Signature.of(s.pipeline, me.instance or "")
+    signature = CommitMetadata.by(s.pipeline, me.instance or "")
     follows = held if held is not None and request.group_follows else {}  # checkpoint-only neither looks nor signs
     written = signature.own(follows)
     if request.policies.answers["another_airflow"] == "fail":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
@@ -21,17 +21,27 @@ METADATA_LIMIT_BYTES = 4095  # confluent-kafka sends a trailing NUL, which count
 _LONGEST_NAME = 1000  # of a pipeline or an Airflow, in characters of JSON; two of them fit twice
 
 
+Held = Mapping[TopicPartition, CommittedOffset]
+"""What the group holds; absent where nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommitMetadata:
-    """:ivar batch: the key of the last committed batch; ``None``: the group was signed before any was."""
+    """What one pipeline of one Airflow writes, and which offsets of a group are its own by that.
+
+    :ivar batch: the key of the last committed batch; ``None``: the group was signed before any was.
+    """
 
     pipeline: str
     instance: str
     batch: str | None = None
 
-    @property
-    def number(self) -> int:
-        return number_of(self.batch)
+    @classmethod
+    def by(cls, pipeline_id: str, instance: str) -> CommitMetadata:
+        return cls(name_in_metadata(pipeline_id), name_in_metadata(instance))
+
+    def after(self, batch: str | None) -> CommitMetadata:
+        return replace(self, batch=batch)
 
     def encode(self) -> str:
         """ASCII JSON, at most ``METADATA_LIMIT_BYTES`` long."""
@@ -52,33 +62,6 @@ class CommitMetadata:
                 known = by == BY and (batch is None or number_of(batch) > 0)
                 return cls(pipeline, instance, batch) if known else None
         return None
-
-
-def name_in_metadata(name: str) -> str:
-    """A name as the metadata has it: itself, or where it is too long its beginning and a digest."""
-    if len(json.dumps(name)) <= _LONGEST_NAME:
-        return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:32]
-    return f"{name[: _LONGEST_NAME // 8]}…{digest}"  # a character is at most twelve of JSON
-
-
-Held = Mapping[TopicPartition, CommittedOffset]
-"""What the group holds; absent where nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """A writer of commit metadata: one pipeline of one Airflow."""
-
-    pipeline: str
-    instance: str
-
-    @classmethod
-    def of(cls, pipeline_id: str, instance: str) -> Signature:
-        return cls(name_in_metadata(pipeline_id), name_in_metadata(instance))
-
-    def metadata(self, batch: str | None) -> CommitMetadata:
-        return CommitMetadata(self.pipeline, self.instance, batch)
 
     def own(self, held: Held) -> dict[TopicPartition, CommitMetadata]:
         """The commit metadata of this pipeline, of whichever Airflow, by partition."""
@@ -109,6 +92,14 @@ class Signature:
             and (tp not in saved or saved[tp].offset != commit.offset)
             and (recorded or {}).get(tp) != commit.offset
         }
+
+
+def name_in_metadata(name: str) -> str:
+    """A name as the metadata has it: itself, or where it is too long its beginning and a digest."""
+    if len(json.dumps(name)) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:32]
+    return f"{name[: _LONGEST_NAME // 8]}…{digest}"  # a character is at most twelve of JSON
 
 
 def newest_batch(written: Mapping[TopicPartition, CommitMetadata]) -> str | None:

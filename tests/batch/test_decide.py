@@ -53,7 +53,7 @@ from airflow_kafka_offsets.kafka_values import (
 from airflow_kafka_offsets.log.entries import Committed, Planned, StoredEntry, Taken, log_of
 from airflow_kafka_offsets.log.pipeline_log import BatchOfRun, StoredBatch
 from airflow_kafka_offsets.log.verify_reads import Attempt
-from airflow_kafka_offsets.plan.commit_metadata import Signature
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
 from airflow_kafka_offsets.plan.plan import BatchName, Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.planned_anew import shortened
 from airflow_kafka_offsets.plan.position import position_after
@@ -119,7 +119,7 @@ def logs(first: tuple[int, int] = (0, 25), second: tuple[int, int] = (0, 9), **f
 
 def marked(offsets: Mapping[int, int], batch: str | None = KEY, pipeline: str = PIPELINE, by: str = AIRFLOW) -> Any:
     """What a group holds, with marks."""
-    text = Signature.of(pipeline, by).metadata(batch).encode()
+    text = CommitMetadata.by(pipeline, by).after(batch).encode()
     return {tp(number): CommittedOffset(offset, None, text) for number, offset in offsets.items()}
 
 

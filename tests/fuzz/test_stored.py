@@ -16,7 +16,7 @@ from airflow_kafka_offsets.log.entries import Planned, entry_from_dict, entry_to
 from airflow_kafka_offsets.log.output_claims import owner_of
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, read_batch
 from airflow_kafka_offsets.log.verify_reads import Attempt, ReadReport, unverified
-from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, Signature, newest_batch, writer_of
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, newest_batch, writer_of
 from airflow_kafka_offsets.plan.plan_json import _plan_from_fields
 from airflow_kafka_offsets.plan.position import position_after, position_within
 from airflow_kafka_offsets.plan.window_claims import claim_of
@@ -124,7 +124,7 @@ def test_which_batch_a_run_took_and_whose_an_output_is_are_read_or_damaged(of_ru
 @given(changed_text(MARKS) | changed([json.loads(mark) for mark in MARKS]).map(json.dumps))
 def test_any_metadata_of_a_commit_is_a_mark_or_somebodys(metadata: str) -> None:
     held = {row.topic_partition: CommittedOffset(1, None, metadata) for row in LOG_PLAN.partitions}
-    signature = Signature.of("p", "a")
+    signature = CommitMetadata.by("p", "a")
     own = signature.own(held)
     newest_batch(own)
     signature.foreign(held, BEFORE)

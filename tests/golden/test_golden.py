@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.plan.commit_metadata import Signature, newest_batch
+from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, newest_batch
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.engine import NoAirflow
 from tests.golden.telling import told
@@ -36,7 +36,7 @@ def test_a_pipeline_of_an_earlier_version_goes_on(version: str, tmp_path: Path) 
     cluster = cluster_of(json.loads((HERE / version / "cluster.json").read_text()))
     pipeline = of(LocalStore(tmp_path / "store"), cluster, NOW + 10)
 
-    own = Signature.of(pipeline.pipeline_id, NoAirflow().instance).own(cluster.groups[pipeline.group])
+    own = CommitMetadata.by(pipeline.pipeline_id, NoAirflow().instance).own(cluster.groups[pipeline.group])
     fourth = pipeline.log.batch(4)
     assert fourth is not None
     assert fourth.log.plan.batch is not None

@@ -197,7 +197,7 @@ RULES = (
     Mutation("I7", "PlanRequest.group_follows", Always("group_id")),
     Mutation("I8", "follow", Without("commit_offsets")),
     Mutation("I9", "position_after", Instead("p.end_offset", "max(0, p.end_offset - 1)")),
-    Mutation("I10", "_offsets", Instead("signature_of(plan, me).metadata(plan.batch.key).encode()", "''")),
+    Mutation("I10", "_offsets", Instead("signature_of(plan, me).after(plan.batch.key).encode()", "''")),
     Mutation("I10", "_offsets", Instead("position.offsets[tp].leader_epoch", "None")),
     Mutation("I11", "decide_commit", Never("foreign and _is_on_its_cluster(plan, s)")),
     Mutation("I12", "look_at_commits", Instead("batch.key if newest.log.committed else batch.after", "batch.key"), "test_committed_so_far.py"),

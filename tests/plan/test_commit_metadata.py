@@ -11,7 +11,6 @@ from airflow_kafka_offsets.plan.commit_metadata import (
     BY,
     METADATA_LIMIT_BYTES,
     CommitMetadata,
-    Signature,
     name_in_metadata,
     newest_batch,
     position_of_group,
@@ -23,7 +22,7 @@ from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
 from tests.builders import KEY, position, tp
 
 OLDER, NEWER = new_key(6, 0, "aaaa"), new_key(12, 0, "aaaa")
-MINE = Signature.of("g/billing/resolve", "airflow.example.com")
+MINE = CommitMetadata.by("g/billing/resolve", "airflow.example.com")
 GOOD = {"by": BY, "pipeline": "p", "instance": "i", "batch": KEY}
 
 
@@ -31,8 +30,8 @@ def held(metadata: str, offset: int = 5) -> CommittedOffset:
     return CommittedOffset(offset, None, metadata)
 
 
-def marked(batch: str | None, offset: int = 5, by: Signature = MINE, epoch: int | None = None) -> CommittedOffset:
-    return CommittedOffset(offset, epoch, by.metadata(batch).encode())
+def marked(batch: str | None, offset: int = 5, by: CommitMetadata = MINE, epoch: int | None = None) -> CommittedOffset:
+    return CommittedOffset(offset, epoch, by.after(batch).encode())
 
 
 # ── as text ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -50,7 +49,7 @@ def test_a_mark_says_by_whom_for_which_pipeline_of_which_airflow_and_up_to_which
 @example("é" * 166, "\ud800" * 166, KEY)
 @example("a" * 998, "b" * 999, KEY)
 def test_whatever_the_names_a_mark_fits_and_is_read_back(pipeline, instance, batch):
-    mark = Signature.of(pipeline, instance).metadata(batch)
+    mark = CommitMetadata.by(pipeline, instance).after(batch)
     text = mark.encode()
     assert text.isascii()
     assert len(text) <= METADATA_LIMIT_BYTES
@@ -144,8 +143,8 @@ def test_who_wrote_a_commit_is_said():
 
 # ── whose the group is ────────────────────────────────────────────────────────────────────────────────────────────────
 
-ANOTHER_PIPELINE = Signature.of("other", "airflow.example.com")
-ANOTHER_AIRFLOW = Signature.of("g/billing/resolve", "staging.example.com")
+ANOTHER_PIPELINE = CommitMetadata.by("other", "airflow.example.com")
+ANOTHER_AIRFLOW = CommitMetadata.by("g/billing/resolve", "staging.example.com")
 
 
 def test_own_marks_are_those_of_the_pipeline_of_whichever_airflow():
@@ -155,7 +154,7 @@ def test_own_marks_are_those_of_the_pipeline_of_whichever_airflow():
         tp(2): marked(None, by=ANOTHER_AIRFLOW),
         tp(3): held(""),
     }
-    assert MINE.own(group) == {tp(0): MINE.metadata(KEY), tp(2): ANOTHER_AIRFLOW.metadata(None)}
+    assert MINE.own(group) == {tp(0): MINE.after(KEY), tp(2): ANOTHER_AIRFLOW.after(None)}
     assert list(MINE.unsigned(group)) == [tp(1), tp(2), tp(3)], "what has to be signed: also another Airflow's"
 
 
@@ -189,9 +188,9 @@ def test_an_absent_commit_is_nobodys_and_without_a_position_every_unmarked_one_i
 
 
 def test_the_newest_batch_is_the_one_with_the_highest_number():
-    marks = {tp(0): MINE.metadata(OLDER), tp(1): MINE.metadata(NEWER), tp(2): MINE.metadata(None)}
+    marks = {tp(0): MINE.after(OLDER), tp(1): MINE.after(NEWER), tp(2): MINE.after(None)}
     assert newest_batch(marks) == NEWER
-    assert newest_batch({tp(2): MINE.metadata(None)}) is None
+    assert newest_batch({tp(2): MINE.after(None)}) is None
     assert newest_batch({}) is None
 
 
