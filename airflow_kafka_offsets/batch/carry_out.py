@@ -306,6 +306,6 @@ def begin_position(decision: SetPosition, draft: Draft, order: Reset, world: Wor
     if not order.allow_duplicates:
         refuse_duplicates(decision.moves)
     name = BatchName(draw_key(decision.number, order.now_ms), decision.number, decision.after)
-    plan = named(draft, name, decision.by, f"reset to {decision.target}: {order.reason}")
+    plan = named(draft, name, decision.by, decision.reason)
     batch = world.pipeline.begin(decision.number, Planned(plan, decision.position, decision.history))
     return batch if batch is not None and world.pipeline.is_newest(batch) else None

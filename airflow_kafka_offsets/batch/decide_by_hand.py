@@ -111,12 +111,10 @@ def decide_reset(order: Reset, s: Situation) -> SetPosition | LookAgain:
     target, moves, stays = _moves(order, s, position, description, newest)
     number = max(number_of(plan.batch.key), in_group) + 1
     by = replace(order.me, instance=order.me.instance or newest.log.last_instance)
-    draft = None
+    draft, reason = None, f"reset to {target}: {order.reason}"
     if any(one.changes or one.before is None for one in moves):  # another policy may begin a new partition elsewhere
-        draft = reset_draft(
-            plan, moves, description.topic_ids, held, f"reset to {target}: {order.reason}", order.now_ms
-        )
-    return SetPosition(target, moves, stays, draft, number, plan.batch.key, position, by, newest.log.history)
+        draft = reset_draft(plan, moves, description.topic_ids, held, reason, order.now_ms)
+    return SetPosition(reason, moves, stays, draft, number, plan.batch.key, position, by, newest.log.history)
 
 
 def refuse_duplicates(moves: Iterable[Move]) -> None:

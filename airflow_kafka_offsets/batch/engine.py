@@ -43,7 +43,7 @@ from airflow_kafka_offsets.errors import StoreUnavailable
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.plan.plan import Plan
-from airflow_kafka_offsets.plan.position import Move, Target
+from airflow_kafka_offsets.plan.position import Move
 
 log = logging.getLogger(__name__)
 D = TypeVar("D")
@@ -61,7 +61,6 @@ class ResetOutcome:
     """
 
     batch: StoredBatch | None
-    target: Target
     moves: tuple[Move, ...]
     stays: tuple[TopicPartition, ...]
     group: Followed
@@ -116,7 +115,7 @@ def set_position(order: Reset, world: World) -> ResetOutcome:
     def carry(decision: SetPosition | LookAgain, _: Situation) -> ResetOutcome | None:
         if isinstance(decision, LookAgain):
             return None
-        found = (decision.target, decision.moves, decision.stays)
+        found = (decision.moves, decision.stays)
         if decision.draft is None:
             return ResetOutcome(None, *found, follow(world, order.me))
         batch = carry_out.begin_position(decision, decision.draft, order, world)

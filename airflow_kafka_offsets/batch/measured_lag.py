@@ -32,6 +32,7 @@ from airflow_kafka_offsets.kafka_values import (
     TopicPartition,
     topics_made_anew,
 )
+from airflow_kafka_offsets.log.entries import BatchLog
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, position_of_group
 from airflow_kafka_offsets.plan.completeness import Arrived
@@ -141,34 +142,27 @@ def measure(
 class LagQuestion:
     """What has to be asked of the cluster, with what the pipeline's log answers already.
 
-    :ivar group_id: the group that is asked, where it has the position; ``None``: the log has it.
-    :ivar position: by the log.
-    :ivar pipeline_id: the pipeline, whose offsets in a group count where the log is lost.
-    :ivar newest: the newest plan of the pipeline: where the logs began then.
+    :ivar pipeline_id: whose position it is measured from; ``None``: from what the group holds.
+    :ivar log: of its newest batch; ``None``: there is none, or the log is lost: its offsets in the group count.
     """
 
     scope: Scope
     limits: LagLimits
-    group_id: str | None
-    position: Position | None = None
     pipeline_id: str | None = None
-    newest: Draft | None = None
+    log: BatchLog | None = None
 
 
 def lag_question(scope: Scope, limits: LagLimits, pipeline: PipelineLog | None) -> LagQuestion:
     """What has to be asked of the cluster, after a look at the log.
 
-    :param pipeline: whose position it is measured from; ``None``: from what the group holds.
     :raises InvalidRequest: there is no group.
     """
     if scope.group_id is None:
         raise InvalidRequest((f"Whose lag? Give {named('group_id')}, or set group.id in {named(CONNECTION)}.",))
     if pipeline is None:
-        return LagQuestion(scope, limits, scope.group_id)
+        return LagQuestion(scope, limits)
     newest = pipeline.newest()
-    if newest is None:  # the log is lost, or not begun
-        return LagQuestion(scope, limits, scope.group_id, None, pipeline.pipeline_id)
-    return LagQuestion(scope, limits, None, newest.log.position, pipeline.pipeline_id, newest.log.plan)
+    return LagQuestion(scope, limits, pipeline.pipeline_id, newest.log if newest else None)
 
 
 def look_at_lag(question: LagQuestion, cluster: OffsetReader, description: ClusterDescription, now_ms: int) -> Lag:
@@ -178,9 +172,9 @@ def look_at_lag(question: LagQuestion, cluster: OffsetReader, description: Clust
     :raises ClusterUnavailable: the cluster could not be asked.
     :raises NotAuthorized: the limit is a margin, and this client may not know how long records stay.
     """
-    scope, limits, group_id = question.scope, question.limits, question.group_id
+    scope, limits, log = question.scope, question.limits, question.log
     partitions = sorted(description.partitions())
-    held = {} if group_id is None else cluster.committed(group_id, partitions, stable=False)
+    held = {} if log else cluster.committed(str(scope.group_id), partitions, stable=False)
     states = partition_states(cluster, description, partitions, scope.isolation_level)
     logs = {state.topic_partition: state.log for state in states if state.log is not None}
     young: Mapping[TopicPartition, int] = {}
@@ -189,7 +183,9 @@ def look_at_lag(question: LagQuestion, cluster: OffsetReader, description: Clust
         young = cluster.offsets_for_times(times, scope.isolation_level)
     taken: Mapping[TopicPartition, int] = {}
     if limits.min_margin_ms is not None:
-        taken = _taken_within(limits.min_margin_ms, logs, cluster, now_ms, log_starts_of(question.newest, description))
+        taken = _taken_within(
+            limits.min_margin_ms, logs, cluster, now_ms, log_starts_of(log.plan if log else None, description)
+        )
     offsets = _position(question, description.cluster_id, held)
     lags = [
         partition_lag(
@@ -263,8 +259,8 @@ def _position(
     """
     if question.pipeline_id is None:
         return {tp: commit.offset for tp, commit in held.items()}
-    position = question.position
-    if question.group_id is not None:  # a lost work store: the group's offsets count
+    position = question.log.position if question.log else None
+    if question.log is None:  # a lost work store: the group's offsets count
         own = CommitMetadata.by(question.pipeline_id, "").own(held)
         position = position_of_group(held, own, cluster_id, {})
     return {tp: offset.offset for tp, offset in position.offsets.items()} if position else {}

@@ -234,11 +234,12 @@ class SetPosition:
 
     :ivar moves: where each partition goes; ``stays``: those that the target has no offset for.
     :ivar draft: ``None``: every partition is there already, and only the group is renewed.
+    :ivar reason: whereto, and why.
     :ivar by: whose plan it is: a person's, in the name of the Airflow that the pipeline is of.
     :ivar history: of the batches before it.
     """
 
-    target: Target
+    reason: str
     moves: tuple[Move, ...]
     stays: tuple[TopicPartition, ...]
     draft: Draft | None

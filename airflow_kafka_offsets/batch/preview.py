@@ -56,7 +56,7 @@ def preview_plan(request: PlanRequest, cluster: Cluster, pipeline: PipelineLog |
     :raises RefusedError: as the run would be refused.
     """
     if pipeline is None or request.window:
-        world = World(_NoLog(), cluster)
+        world = World(cast(PipelineLog, None), cluster)  # a draft alone asks nothing of a log
         return decided(lambda s: draft(request, NOBODY, s, Start()), world, Situation("", ""))[0]
     decision, _ = decided(partial(decide_run, RunsBatch(request, NOBODY)), World(pipeline, cluster))
     match decision:
@@ -66,12 +66,6 @@ def preview_plan(request: PlanRequest, cluster: Cluster, pipeline: PipelineLog |
             plan = batch.log.plan
             return plan.with_warnings([f"{plan.batch} is not committed: the next run does it again, as it is."])
     raise TypeError(f"{decision} is no decision for a new run")
-
-
-class _NoLog(PipelineLog):
-    """A draft alone asks nothing of a log."""
-
-    def __init__(self) -> None: ...
 
 
 # ── a rehearsal: the engine itself, over a log and a cluster that stay as they are ────────────────────────────────────

@@ -16,7 +16,7 @@ nothing if there is nothing: where it sets bad records aside itself, here; in ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -46,35 +46,16 @@ from airflow_kafka_offsets.spark.row_frames import (
 )
 from airflow_kafka_offsets.spark.sinks.files_sink import FilesSink
 from airflow_kafka_offsets.spark.sinks.sink_arguments import (
-    BAD_RECORDS,
     UPSERT,
     is_of_each_topic,
     output_of,
     sink_of,
-    words_of_arguments,
 )
 from airflow_kafka_offsets.spark.sinks.sink_contract import OWN_COLUMNS, Merged, Sink
-from airflow_kafka_offsets.values.row_definition import LIMIT, Limit, RowDefinition, parse_limit, sink_words
+from airflow_kafka_offsets.values.row_definition import LIMIT, RowDefinition, parse_limit, sink_words
 
 _EXAMPLES = 5
 _START_OF_VALUE = 100
-
-
-@dataclass(frozen=True, slots=True)
-class BadRecordPlace:
-    """Where bad records go, and how many there may be.
-
-    :ivar words: of the sink; empty: they are not set aside.
-    """
-
-    words: Mapping[str, Any]
-    limit: Limit
-
-    @classmethod
-    def of_arguments(cls, argv: Sequence[str]) -> BadRecordPlace:
-        """:raises InvalidRequest: the limit is none."""
-        words = words_of_arguments(argv, BAD_RECORDS)
-        return cls(sink_words(words), parse_limit(words.get(LIMIT)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +75,21 @@ class RowSink:
     """Writes the rows that a definition makes of the records; it is a sink as ``for_each_batch`` takes one.
 
     :param words: of the sink for rows. With ``{topic}`` in them each topic has an output of its own.
+    :param bad: where bad records go, and how many there may be, as a job's arguments have it; nothing: they are not set
+        aside.
     :param topics: all that the batch may have rows of.
+    :raises InvalidRequest: a sink's words are wrong; ValueError: the limit is none.
     """
 
     def __init__(
-        self, words: Mapping[str, Any], definition: RowDefinition, bad: BadRecordPlace, topics: Collection[str] = ()
+        self, words: Mapping[str, Any], definition: RowDefinition, bad: Mapping[str, Any], topics: Collection[str] = ()
     ) -> None:
-        self.output, self.definition, self.bad = output_of(words), definition, bad
+        self.output, self.definition = output_of(words), definition
+        self.bad, self.limit = sink_words(bad), parse_limit(bad.get(LIMIT))
         own = {**words, UPSERT: {"keys": definition.keys}} if definition.keys else words
         names = sorted(topics) if is_of_each_topic(words) else [None]
         self.tables = [RowTable(sink_of(own, topic), definition.of_topic(topic), topic) for topic in names]
-        self.set_aside = sink_of(bad.words) if bad.words else None
+        self.set_aside = sink_of(self.bad) if self.bad else None
 
     @property
     def sinks(self) -> list[Sink]:
@@ -113,7 +98,7 @@ class RowSink:
     @property
     def set_aside_words(self) -> Mapping[str, Any] | None:
         """For the attempt's record."""
-        return self.bad.words or None
+        return self.bad or None
 
     @property
     def source_options(self) -> dict[str, str]:
@@ -235,7 +220,7 @@ class _Write:
             self.no_rows = [_frames_of(table, records_without(own, rows)) for table, own in self.parts]
         for frames in self.no_rows:
             frames.rest.persist()
-        count, plan, limit = self._bad().count(), self.batch.plan, self.to.bad.limit
+        count, plan, limit = self._bad().count(), self.batch.plan, self.to.limit
         allowed = limit.allowed(plan.record_count_upper_bound)
         if count > allowed:
             first = self._bad().orderBy(*SOURCE_COLUMNS).limit(_EXAMPLES).collect()

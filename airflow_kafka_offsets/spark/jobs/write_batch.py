@@ -11,14 +11,14 @@ import sys
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark import for_each_batch, planned_batch
-from airflow_kafka_offsets.spark.row_sink import BadRecordPlace, RowSink
-from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of, words_of_arguments
+from airflow_kafka_offsets.spark.row_sink import RowSink
+from airflow_kafka_offsets.spark.sinks.sink_arguments import BAD_RECORDS, sink_of, words_of_arguments
 
 
 def main() -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("airflow_kafka_offsets").setLevel(logging.INFO)
-    words, bad = words_of_arguments(sys.argv[1:]), BadRecordPlace.of_arguments(sys.argv[1:])
+    words, bad = words_of_arguments(sys.argv[1:]), words_of_arguments(sys.argv[1:], BAD_RECORDS)
     spark = SparkSession.builder.getOrCreate()  # its name is that of the Airflow task
     batch = planned_batch(spark=spark)
     if batch.rows is None:

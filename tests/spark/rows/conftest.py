@@ -16,9 +16,9 @@ from airflow_kafka_offsets.log import read_reports as reads
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import ReadReport
 from airflow_kafka_offsets.spark import Batch, for_each_batch, planned_batch
-from airflow_kafka_offsets.spark.row_sink import BadRecordPlace, RowSink
+from airflow_kafka_offsets.spark.row_sink import RowSink
 from airflow_kafka_offsets.stores.objects import create_object
-from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition, parse_limit
+from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
 from testbed.broker import KafkaBroker
 from tests.spark.conftest import Plans, require_read
 from tests.spark.sinks.after import After
@@ -87,7 +87,7 @@ class Rows:
         """
         create_object(self.plans.store, definition.object_name, definition.to_dict())
         arguments = [*self.plans.arguments(batch, split), "--rows", definition.digest]
-        place = BadRecordPlace(bad or {}, parse_limit(limit if bad else None))
+        place = {**bad, "limit": limit} if bad else {}
         to = RowSink(sink or self.good, definition, place, planned_batch(arguments).topics_of_all_splits)
         if between is not None:
             assert to.set_aside is not None

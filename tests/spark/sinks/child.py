@@ -22,12 +22,11 @@ from pyspark.sql import functions as f
 from airflow_kafka_offsets.spark import for_each_batch, planned_batch, sinks
 from airflow_kafka_offsets.spark.driver_jvm import Folders
 from airflow_kafka_offsets.spark.jobs.audit_output import count_places
-from airflow_kafka_offsets.spark.row_sink import BadRecordPlace, RowSink
+from airflow_kafka_offsets.spark.row_sink import RowSink
 from airflow_kafka_offsets.spark.sinks.files_sink import JOURNAL
 from airflow_kafka_offsets.spark.sinks.jdbc_sink import JdbcSink
 from airflow_kafka_offsets.spark.sinks.postgresql import Connection
 from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
-from airflow_kafka_offsets.values.row_definition import parse_limit
 from tests.spark.sinks import outputs
 from tests.spark.sinks.after import After
 from tests.spark.sinks.faults import Steps, kill_group
@@ -175,7 +174,7 @@ class Driver:
                 kill_group()
             answers.extend(self.answer(command) for command in between)  # type: ignore[arg-type]
 
-        batch, place = planned_batch(argv, self.spark), BadRecordPlace(bad or {}, parse_limit("100%" if bad else None))
+        batch, place = planned_batch(argv, self.spark), {**bad, "limit": "100%"} if bad else {}
         write = RowSink(sink, batch.row_definition, place, batch.topics_of_all_splits)
         if between and write.set_aside is not None:
             write.set_aside = After(write.set_aside, happens)
