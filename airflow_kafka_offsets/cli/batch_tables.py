@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from airflow_kafka_offsets.cli.printing import Column, Table, columns, in_time
 from airflow_kafka_offsets.log.entries import Committed, Entry, Planned, Taken
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.read_reports import deciding_attempts
-from airflow_kafka_offsets.log.verify_reads import PROVED, Fates, fates_of, unverified
+from airflow_kafka_offsets.log.verify_reads import PROVED, Fates, fates_of, problems_of_splits
 from airflow_kafka_offsets.plan.plan import Draft
 from airflow_kafka_offsets.request.times import iso
 
@@ -72,10 +70,10 @@ def _words(entry: Entry, *, first: bool, again: bool) -> str:
 def splits_of(batch: StoredBatch) -> Table:
     """Whether each split that was started is verified, by its read reports, and what speaks against it."""
     attempts = deciding_attempts(batch)
-    problems = unverified(batch.log.plan, attempts)
+    problems = problems_of_splits(batch.log.plan, attempts)
     rows: list[dict[str, object]] = []
     for split, deciding in attempts.items():
-        own = [problem[found.end() :] for problem in problems if (found := re.match(rf"split {split}[:,] ", problem))]
+        own = [line.split(" ", 2)[2] for line in problems[split]]  # "split 3: …", or "split 3, orders[0] …"
         report, fates = deciding[0].report if deciding else None, fates_of({split: deciding})
         rows.append(
             {

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, is_another_log, topics_made_anew
 from airflow_kafka_offsets.log.entries import BatchLog, Committed, Entry, Planned, Taken, log_of
-from airflow_kafka_offsets.log.verify_reads import Attempt, unverified
+from airflow_kafka_offsets.log.verify_reads import Attempt, problems_of_splits
 from airflow_kafka_offsets.plan.plan import BatchName, PlannedPartition
 from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.plan.position import Position, position_after
@@ -415,8 +415,8 @@ def _reads(log: BatchLog, attempts: Mapping[int, Sequence[Attempt]]) -> Iterator
     if unseen:
         what = f"no Spark job has reported split {', '.join(map(str, sorted(unseen)[:5]))}"
         yield Finding("unproved", committed.by, committed.at_ms, what, decision="require_report=False")
-    lines = unverified(log.plan, attempts)
-    against = [line for line in lines if not any(line.startswith(f"split {split}:") for split in unseen)]
+    problems = problems_of_splits(log.plan, attempts)
+    against = [line for split, lines in problems.items() if split not in unseen for line in lines]
     if against:
         yield Finding("short", committed.by, committed.at_ms, "; ".join(against[:5]))
 

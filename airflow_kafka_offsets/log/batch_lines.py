@@ -24,7 +24,7 @@ from airflow_kafka_offsets.log.entries import (
 )
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch, entry_numbers, look_into
 from airflow_kafka_offsets.log.read_reports import deciding_attempts, last_attempts
-from airflow_kafka_offsets.log.verify_reads import whole_splits
+from airflow_kafka_offsets.log.verify_reads import problems_of_splits
 from airflow_kafka_offsets.plan.window_claims import words_of_name
 from airflow_kafka_offsets.stores.objects import read_object
 from airflow_kafka_offsets.stores.store import Store, ahead
@@ -112,8 +112,9 @@ def line_of(batch: StoredBatch) -> BatchLine:
     if committed is not None:
         later = log.later[log.later.index(committed) :]
         return _committed_line(batch.folder, committed.summary or log.summary, later, attempts)
-    whole = whole_splits(log.plan, deciding_attempts(batch))
-    return BatchLine(batch.folder, log.summary, log.later, attempts, len(whole))
+    problems = problems_of_splits(log.plan, deciding_attempts(batch))
+    verified = sum(not lines for lines in problems.values())
+    return BatchLine(batch.folder, log.summary, log.later, attempts, verified)
 
 
 def _read_commit(store: Store, folder: str) -> Line | None:

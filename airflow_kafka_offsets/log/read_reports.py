@@ -123,9 +123,8 @@ def sole_attempts(names: Iterable[str]) -> dict[int, int] | None:
 
 def highest_attempts(batch: StoredBatch, splits: Collection[int]) -> dict[int, int]:
     """Of each split the number of its highest attempt so far; splits without one are absent."""
-    names = batch.store.list(batch.folder)
-    numbers = {split: attempt_numbers(names, split) for split in splits}
-    return {split: found[-1][0] for split, found in numbers.items() if found}
+    found = last_attempts(batch.store.list(batch.folder))
+    return {split: found[split][0] for split in splits if split in found}
 
 
 def definitions_written(batch: StoredBatch) -> list[str]:

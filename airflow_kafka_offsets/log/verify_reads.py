@@ -156,28 +156,27 @@ def unverified(
     :param attempts: of each split that may hold rows; one that nobody began is absent.
     :param newer_than: of each split the attempt that is not enough, because the batch is done again.
     """
-    return [
-        line
-        for number in sorted(plan.splits_with_rows())
-        for line in _problems_of_split(plan, number, attempts.get(number, ()), (newer_than or {}).get(number, 0))
-    ]
+    return [line for lines in problems_of_splits(plan, attempts, newer_than).values() for line in lines]
 
 
-def whole_splits(plan: Plan, attempts: Mapping[int, Sequence[Attempt]]) -> set[int]:
-    """The splits that nothing speaks against, also of those that must be empty."""
+def problems_of_splits(
+    plan: Plan, attempts: Mapping[int, Sequence[Attempt]], newer_than: Mapping[int, int] | None = None
+) -> dict[int, list[str]]:
+    """Of each split that may hold rows, also if it must be empty, the lines that speak against its reads."""
+    least = newer_than or {}
     return {
-        split for split in plan.splits_with_rows() if not _problems_of_split(plan, split, attempts.get(split, ()), 0)
+        split: _problems_of_split(plan, split, attempts.get(split, ()), least.get(split, 0))
+        for split in sorted(plan.splits_with_rows())
     }
 
 
 def verified_splits(plan: Plan, attempts: Mapping[int, Sequence[Attempt]]) -> dict[int, VerifiedSplit]:
     """The splits with records that need not be read again: what each was read by."""
-    verified = {}
-    for number, partitions in enumerate(plan.splits):
-        if partitions and not _problems_of_split(plan, number, attempts.get(number, ()), 0):
-            highest = attempts[number][0].number
-            verified[number] = VerifiedSplit(_plan_that_counts(plan, number, highest), highest)
-    return verified
+    problems = problems_of_splits(plan, attempts)
+    highest = {
+        split: attempts[split][0].number for split, lines in problems.items() if not lines and plan.splits[split]
+    }
+    return {split: VerifiedSplit(_plan_that_counts(plan, split, number), number) for split, number in highest.items()}
 
 
 @dataclass(frozen=True, slots=True)

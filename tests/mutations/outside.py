@@ -197,7 +197,7 @@ OUTSIDE = (
     Mutation("attempt: current plan", "require_current", Never("replaced"), "log/test_split_attempts"),
     Mutation("reads: deciding", "attempts_of", Never("number"), "log/test_split_attempts"),
     Mutation("reads: written", "attempts_of", Always("may_have_written"), "log/test_split_attempts"),
-    Mutation("reads: highest", "highest_attempts", Instead("-1", "0"), "log/test_split_attempts"),
+    Mutation("reads: highest", "last_attempts", Instead("max(begun, number)", "begun or number"), "log/test_split_attempts"),
     Mutation("reads: begun", "has_begun", Instead("bool(begun)", "False"), "stores/test_attempts|test_windows|test_clean"),
     Mutation("output: another's", "_hand_over", Never("owner is not None"), "log/test_output_claims"),
     Mutation("output: windows", "_hand_over", Instead("owner == to", "owner == to or (owner is not None and to is not None and owner.pipeline == to.pipeline)"), "log/test_output_claims"),
