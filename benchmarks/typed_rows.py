@@ -27,9 +27,9 @@ from confluent_kafka import Producer
 from airflow_kafka_offsets.plan.plan_json import spark_options
 from airflow_kafka_offsets.spark import for_each_batch
 from airflow_kafka_offsets.spark.kafka_source import FETCHES
-from airflow_kafka_offsets.spark.row_sink import BadRecordPlace, RowSink
+from airflow_kafka_offsets.spark.row_sink import RowSink
 from airflow_kafka_offsets.stores.objects import create_object
-from airflow_kafka_offsets.values.row_definition import FieldFormat, Limit, RowDefinition
+from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
 from benchmarks.measured import say
 from benchmarks.read import Bench, Run, bench
 from tests.spark.conftest import require_read
@@ -85,7 +85,7 @@ class TypedBench:
         definition = RowDefinition(value=FieldFormat("json", SCHEMA), where=case.where)
         create_object(self.bench.plans.store, definition.object_name, definition.to_dict())
         arguments = [*self.bench.plans.arguments(planned), "--rows", definition.digest]
-        bad = BadRecordPlace({"format": "parquet", "path": f"{self.output}/bad"}, Limit(share=1))
+        bad = {"format": "parquet", "path": f"{self.output}/bad", "limit": "100%"}
         to = RowSink({"format": "parquet", "path": f"{self.output}/ours"}, definition, bad)
         with self.bench._run() as run:
             for_each_batch(self.bench.spark, to, arguments)

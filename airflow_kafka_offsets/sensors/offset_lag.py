@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.plan.consumer_lag import parse_limits
 from airflow_kafka_offsets.plan.plan_table import counted
 from airflow_kafka_offsets.request.parameters import ScopeParameters
@@ -105,10 +104,9 @@ class OffsetLagSensor(WaitingSensor, ScopeParameters):
         self.refuse_what_is_wrong(known.final)
 
     def _trigger(self, context: Any) -> OffsetLagTrigger:
-        hook = kafka_hook(self.kafka_config_id)
-        pipeline_id = watched_pipeline_id(context, hook, self.group_id, self.pipeline_id, self.resolve_task_id)
         watched = {name: getattr(self, name) for name in self.template_fields}
-        return OffsetLagTrigger(poke_interval=self.poke_interval, **{**watched, "pipeline_id": pipeline_id})
+        watched["pipeline_id"] = watched_pipeline_id(self, context)
+        return OffsetLagTrigger(poke_interval=self.poke_interval, **watched)
 
     def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, Any]:
         near = found["partitions_near_retention"]

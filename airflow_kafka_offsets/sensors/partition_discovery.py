@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.run_context import run_conf
 from airflow_kafka_offsets.hooks.value_sizes import partitions_or_counts
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
@@ -119,7 +118,6 @@ class PartitionDiscoverySensor(WaitingSensor, ScopeParameters):
         from airflow_kafka_offsets.batch.measured_lag import position_of
         from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
-        hook = kafka_hook(self.kafka_config_id)
-        pipeline_id = watched_pipeline_id(context, hook, self.group_id, self.pipeline_id, self.resolve_task_id)
-        position = position_of(PipelineLog(configured_work_store(self.work_store), str(pipeline_id)))
+        pipeline_id = str(watched_pipeline_id(self, context))
+        position = position_of(PipelineLog(configured_work_store(self.work_store), pipeline_id))
         return new_since(position, topics) if position else {}

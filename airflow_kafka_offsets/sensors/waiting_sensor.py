@@ -26,6 +26,7 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
     TaskDeferralTimeout,
     conf,
 )
+from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.page_link import PipelinePageLink
 from airflow_kafka_offsets.hooks.run_context import default_pipeline_id
 from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
@@ -38,7 +39,6 @@ from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.triggers.deferred_wait import LOOK_AGAIN, NotYet, WaitingTrigger, error_from_dict, goes_on
 
 if TYPE_CHECKING:
-    from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
     from airflow_kafka_offsets.log.task_lineage import TaskLineage
 
 # The trigger ends the wait, and says what is missing. Airflow's scheduler does, where no triggerer is there.
@@ -225,14 +225,13 @@ class WaitingSensor(TellsLineage, BaseSensorOperator):
         """The sensor's XCom, of what the trigger found."""
 
 
-def watched_pipeline_id(
-    context: Any, hook: KafkaOffsetsHook, group_id: str | None, pipeline_id: str | None, resolve_task_id: str | None
-) -> str | None:
+def watched_pipeline_id(sensor: Any, context: Any) -> str | None:
     """The pipeline_id of the resolve task that a sensor names in its own DAG; ``None`` where it names none."""
-    if pipeline_id or not resolve_task_id:
-        return pipeline_id
-    group = group_id or hook.client_config.get("group.id")
-    return default_pipeline_id(group, context["ti"].dag_id, resolve_task_id)
+    named: str | None = sensor.pipeline_id
+    if named or not sensor.resolve_task_id:
+        return named
+    group = sensor.group_id or kafka_hook(sensor.kafka_config_id).client_config.get("group.id")
+    return default_pipeline_id(group, context["ti"].dag_id, sensor.resolve_task_id)
 
 
 # ── a sensor's defaults: it waits deferred, for ten minutes ───────────────────────────────────────────────────────────

@@ -8,15 +8,16 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from airflow_kafka_offsets.batch.complete_request import with_connection
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.run_context import run_context_of
 from airflow_kafka_offsets.request.dag_checks import BEST_RUN_CONTEXT
 from airflow_kafka_offsets.request.parameters import ScopeParameters, parameters_of
-from airflow_kafka_offsets.request.parse_request import parse_window_end
+from airflow_kafka_offsets.request.parse_request import RunContext, WindowEnd, parse_window_end
 from airflow_kafka_offsets.request.times import DEFAULT_IDLE_TIMEOUT_MS, parse_wait_ms, parse_width
 from airflow_kafka_offsets.sensors.waiting_sensor import TIMEOUT_S, Known, WaitingSensor, watched_pipeline_id
 from airflow_kafka_offsets.task_docs import WINDOW_DOC
-from airflow_kafka_offsets.triggers.sensor_waits import WindowCompleteTrigger, wait_until
+from airflow_kafka_offsets.triggers.sensor_waits import WindowCompleteTrigger
 
 
 class WindowCompleteSensor(WaitingSensor, ScopeParameters):
@@ -103,7 +104,7 @@ class WindowCompleteSensor(WaitingSensor, ScopeParameters):
         self.partition_width = partition_width
         self.resolve_task_id = resolve_task_id
         known = Known(self)
-        known.take_all(lambda: _parse(known))
+        known.take_all(lambda: _parse(known.scope, known.value, BEST_RUN_CONTEXT))
         if known.value("partition_width") is not None:
             known.take("partition_width", lambda: parse_width(known.value("partition_width")), None)
         self.refuse_what_is_wrong(known.final)
@@ -123,17 +124,20 @@ class WindowCompleteSensor(WaitingSensor, ScopeParameters):
 
     def _trigger(self, context: Any) -> WindowCompleteTrigger:
         if self._watching is None:
-            hook = kafka_hook(self.kafka_config_id)
-            whose = watched_pipeline_id(context, hook, self.group_id, self.pipeline_id, self.resolve_task_id)
-            self._watching = wait_until(
-                self.end,
+            scope = replace(parameters_of(ScopeParameters, self), pipeline_id=watched_pipeline_id(self, context))
+            asked = with_connection(kafka_hook(self.kafka_config_id).client_config, scope)
+            window = _parse(asked, lambda name: getattr(self, name), run_context_of(context))
+            for warning in window.warnings:
+                self.log.warning(warning)
+            self._watching = WindowCompleteTrigger(
                 kafka_config_id=self.kafka_config_id,
-                scope=replace(parameters_of(ScopeParameters, self), pipeline_id=whose),
-                run_context=run_context_of(context),
-                clock_skew=self.clock_skew,
+                scope=asked.to_dict(),
+                isolation_level=window.scope.isolation_level,
+                end_ms=window.until.timestamp_ms,
+                idle_timeout_ms=window.idle_timeout_ms,
+                clock_skew_ms=window.clock_skew_ms,
+                ends_by_topic=window.until.by_topic,
                 poke_interval=self.poke_interval,
-                idle_timeout=self.idle_timeout,
-                partition_width=self.partition_width,
             )
         return self._watching
 
@@ -142,16 +146,16 @@ class WindowCompleteSensor(WaitingSensor, ScopeParameters):
         return dict(found)
 
 
-def _parse(known: Known) -> None:
-    """The request as a run would read it, whose interval is the best that there can be.
+def _parse(scope: ScopeParameters, value_of: Any, run_context: RunContext) -> WindowEnd:
+    """The end, read as the resolve task's request.
 
     :raises InvalidRequest: with every problem.
     """
-    parse_window_end(
-        known.scope,
-        known.value("end"),
-        BEST_RUN_CONTEXT,
-        partition_width=known.value("partition_width"),
-        idle_timeout=known.value("idle_timeout"),
-        clock_skew=known.value("clock_skew"),
+    return parse_window_end(
+        scope,
+        value_of("end"),
+        run_context,
+        partition_width=value_of("partition_width"),
+        idle_timeout=value_of("idle_timeout"),
+        clock_skew=value_of("clock_skew"),
     )

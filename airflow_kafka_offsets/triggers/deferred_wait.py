@@ -35,7 +35,20 @@ LOOK_AGAIN = "look_again"
 
 
 @dataclass(eq=False, repr=False)
-class WaitingTrigger(BaseTrigger):
+class StoredTrigger(BaseTrigger):
+    """Airflow stores it as the path of its class, and the fields that it is made of."""
+
+    def __post_init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        kind = type(self)
+        given = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+        return f"{kind.__module__}.{kind.__qualname__}", given
+
+
+@dataclass(eq=False, repr=False)
+class WaitingTrigger(StoredTrigger):
     """Fires what :meth:`look` finds, or ``{"error": …}`` where waiting cannot help, or ``{"timeout": …}``.
 
     What is too large for Airflow's database (10,000 topics, or an error that names as many) is
@@ -55,12 +68,6 @@ class WaitingTrigger(BaseTrigger):
     until_ms: int | None = None
     silent_fail: bool = False
     _missing: str = field(init=False, default="nothing was looked at in the triggerer")
-
-    def __post_init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # Airflow
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        return as_stored(self)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         left_s = None if self.until_ms is None else max(0.0, (self.until_ms - now_ms()) / 1000)
@@ -105,13 +112,6 @@ class WaitingTrigger(BaseTrigger):
         :raises InvalidRequest: the request is wrong, whatever the cluster holds.
         :raises ClusterUnavailable: the cluster could not be asked.
         """
-
-
-def as_stored(trigger: Any) -> tuple[str, dict[str, Any]]:
-    """A trigger as Airflow stores it: the path of its class, and the fields that it is made of."""
-    kind = type(trigger)
-    given = {one.name: getattr(trigger, one.name) for one in fields(trigger) if one.init}
-    return f"{kind.__module__}.{kind.__qualname__}", given
 
 
 def goes_on(error: KafkaOffsetsError, silent_fail: bool) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.batch.complete_request import with_connection
@@ -21,7 +19,6 @@ from airflow_kafka_offsets.plan.missing_topics import missing_for
 from airflow_kafka_offsets.request.commit_target import target_from_dict
 from airflow_kafka_offsets.request.modes import time_of
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters
-from airflow_kafka_offsets.request.parse_request import RunContext, parse_window_end
 from airflow_kafka_offsets.request.policies import parse_policies
 from airflow_kafka_offsets.request.subscription import parse_scope
 from airflow_kafka_offsets.triggers.deferred_wait import NotYet, WaitingTrigger
@@ -29,8 +26,6 @@ from airflow_kafka_offsets.triggers.shared_client import cluster_of
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.broker.cluster import KafkaCluster
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -189,43 +184,3 @@ def _report(judged: Completeness, partitions: Collection[TopicPartition]) -> dic
     newest = values_by_topic({tp: judged.newest.get(tp) for tp in partitions})
     whole = {**report, "newest_timestamps": newest, "idle": by_topic(judged.idle)}
     return whole if fits(whole) else report
-
-
-def wait_until(
-    end: int | str | datetime | None,
-    *,
-    kafka_config_id: str,
-    scope: ScopeParameters,
-    run_context: RunContext,
-    partition_width: str | timedelta | None = None,
-    idle_timeout: timedelta | float | str | None = None,
-    clock_skew: timedelta | float | str | None = None,
-    **pace: Any,
-) -> WindowCompleteTrigger:
-    """The trigger that waits for ``end``, read by the same parser as the resolve task's request.
-
-    :param run_context: of the run, whose window it is where ``end`` is not given.
-    :param pace: as of the trigger.
-    :raises InvalidRequest: with every problem.
-    """
-    asked = with_connection(kafka_hook(kafka_config_id).client_config, scope)
-    window = parse_window_end(
-        asked,
-        end,
-        run_context,
-        partition_width=partition_width,
-        idle_timeout=idle_timeout,
-        clock_skew=clock_skew,
-    )
-    for warning in window.warnings:
-        log.warning(warning)
-    return WindowCompleteTrigger(
-        kafka_config_id=kafka_config_id,
-        scope=asked.to_dict(),
-        isolation_level=window.scope.isolation_level,
-        end_ms=window.until.timestamp_ms,
-        idle_timeout_ms=window.idle_timeout_ms,
-        clock_skew_ms=window.clock_skew_ms,
-        ends_by_topic=window.until.by_topic,
-        **pace,
-    )

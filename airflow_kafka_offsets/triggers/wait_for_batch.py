@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import unquote
 
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import TriggerEvent
 
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import KafkaOffsetsError, UnavailableError
@@ -22,7 +21,7 @@ from airflow_kafka_offsets.kafka_values import Actor, RunKey
 from airflow_kafka_offsets.request.times import iso
 from airflow_kafka_offsets.stores.objects import safe_name
 from airflow_kafka_offsets.stores.store import Store
-from airflow_kafka_offsets.triggers.deferred_wait import as_stored
+from airflow_kafka_offsets.triggers.deferred_wait import StoredTrigger
 from airflow_kafka_offsets.triggers.shared_client import in_thread
 
 POKE_INTERVAL_S = 10.0
@@ -30,7 +29,7 @@ SAY_EVERY_S = 300.0
 
 
 @dataclass(eq=False, repr=False)
-class BatchFreeTrigger(BaseTrigger):
+class BatchFreeTrigger(StoredTrigger):
     """Fires when the batch's log has moved on, when its holder's DAG run is not running any more, or at ``until_ms``.
 
     In the first two cases not before the newest batch is free too, where that is what the run waits for. A work store
@@ -53,12 +52,6 @@ class BatchFreeTrigger(BaseTrigger):
     next_entry: str
     until_ms: int
     poke_interval: float = POKE_INTERVAL_S
-
-    def __post_init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # Airflow
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        return as_stored(self)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         is_held, said_ms = True, 0

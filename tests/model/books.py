@@ -714,11 +714,11 @@ class Books:
         for pipeline, forgotten in self.hurt.items():
             held = self.world.group_of(pipeline)
             marks = {tp: m for tp, c in held.items() if (m := CommitMetadata.of(c)) and m.pipeline == pipeline}
-            newest = max((m.number for m in marks.values()), default=0)
+            newest = max((number_of(m.batch) for m in marks.values()), default=0)
             position = self.position[pipeline]
             for tp in position.offsets:
                 log = (position.cluster_id, position.topic_ids[tp.topic] or "", tp.partition)
-                if tp not in marks or marks[tp].number != newest:
+                if tp not in marks or number_of(marks[tp].batch) != newest:
                     forgotten.add(log)
 
     def on_group_write(
@@ -758,7 +758,9 @@ class Books:
             seen = step.seen_group.get(tp)
             before = CommitMetadata.of(seen) if seen else None
             if before is not None and before.pipeline == pipeline and not self.store_changed_at:
-                assert before.number <= mark.number, f"{step} has seen {before.batch} at {tp}, and writes {mark.batch}"
+                assert number_of(before.batch) <= number_of(mark.batch), (
+                    f"{step} has seen {before.batch} at {tp}, and writes {mark.batch}"
+                )
             assert kept == commit.offset, f"the group is set to {commit.offset} of {tp}; {mark.batch} ends at {kept}"
         elif step.ask.get("group_moved") != "adopt-group" and "cluster_changed" not in step.ask:
             assert kept is not None, f"{tp} is signed with {mark.batch}, which does not know it"
