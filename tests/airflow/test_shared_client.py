@@ -181,7 +181,7 @@ def test_a_fault_ends_its_own_trigger_and_leaves_none_waiting(
     real = wait_for_lag.look_at_lag
 
     def look_at_lag(question: Any, *more: Any) -> Any:
-        if question.group_id == f"{group}-faulty":
+        if question.scope.group_id == f"{group}-faulty":
             raise ZeroDivisionError
         return real(question, *more)
 
