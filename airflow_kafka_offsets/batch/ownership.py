@@ -157,7 +157,7 @@ def output_of_batch(request: PlanRequest, asks: Asked, batch: StoredBatch, s: Si
     accepts = request.policies.answers["output_changed"] == "accept"
     if request.jobs_tell and not s.need(HasBegun(batch)):
         if had is not None and not accepts:
-            refuse_copy(plan, asks, "the batch that is not committed writes")
+            refuse_copy(request, plan, asks, "the batch that is not committed writes")
         return wanted, ""
     moves = accepts and request.output_origin == "fixed"
     if request.output_origin == "templated sink" or (had is None and not moves):
@@ -217,20 +217,25 @@ def output_after(request: PlanRequest, asks: Asked, before: Plan | None, what: s
     if before is None or had is None or asks.output in (None, had) or request.output_origin != "fixed":
         return ""
     if request.policies.answers["output_changed"] != "accept":
-        refuse_copy(before, asks, what)
+        refuse_copy(request, before, asks, what)
     return f"The output is {asks.output!r} from this batch on; the batch before it wrote {had!r}."
 
 
-def refuse_copy(before: Plan, asks: Asked, what: str) -> None:
-    """:raises InvalidRequest: another resolve task than the one before names another output."""
-    if before.asked.task is None or asks.task is None or before.asked.task == asks.task:
+def refuse_copy(request: PlanRequest, before: Plan, asks: Asked, what: str) -> None:
+    """:raises InvalidRequest: another resolve task than the one before names another output; or one of the same name,
+    which may be a copy's, where nothing tells this Airflow from another one.
+    """
+    if before.asked.task is None or asks.task is None:
         return
+    if before.asked.task == asks.task and not request.nameless:
+        return
+    named_so = "Set [kafka_offsets] instance, so that a copy of this Airflow is told from it. " * request.nameless
     raise InvalidRequest(
         (
             f"Task {'.'.join(asks.task)} names the output {asks.output!r}, and {what} {before.asked.output!r} for task "
             f"{'.'.join(before.asked.task)}: one pipeline ({before.pipeline}) would have its records in two outputs. "
-            "Give the copy a pipeline_id of its own, or the same output. Where the DAG was renamed and its output "
-            'moved: one run with the conf {"kafka_offsets": {"policies": {"output_changed": "accept"}}}.',
+            f"{named_so}Give the copy a pipeline_id of its own, or the same output. Where the DAG was renamed or its "
+            'output moved: one run with the conf {"kafka_offsets": {"policies": {"output_changed": "accept"}}}.',
         )
     )
 

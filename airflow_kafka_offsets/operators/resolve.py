@@ -508,6 +508,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
             set_aside_output=set_aside,
             jobs_tell=not has_placeholders(self.application_args),
             restart_of_dag=word,
+            nameless=bool(nameless),
         )
         refuse(placeholder_problems(self.application_args, request.limits.splits))
         self._refuse_too_many_splits(request.limits.splits, pipeline, hook)

@@ -86,6 +86,7 @@ class PlanRequest:
     :ivar set_aside_output: where bad records are set aside. It belongs to the run, not to the batch.
     :ivar jobs_tell: whether the Spark jobs put on record that they have begun; one that is given offsets does not.
     :ivar of_plan: of which log the bounds are, where a plan gave them.
+    :ivar nameless: whether another Airflow may reach the work store, and nothing tells this one from it.
     :ivar restart_of_dag: the word of ``restart`` that stands in the DAG, so that each run has it.
     """
 
@@ -104,6 +105,7 @@ class PlanRequest:
     jobs_tell: bool = True
     of_plan: LogOfPlan | None = None
     restart_of_dag: str | None = None
+    nameless: bool = False
 
     @property
     def window(self) -> bool:

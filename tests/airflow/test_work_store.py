@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
+from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from testbed.airflow_home import s3_connection
 from testbed.dag_runs import RunResult
+from tests.airflow.test_value_sizes import Task
+from tests.airflow.test_value_sizes import cluster as cluster
+from tests.cluster.memory import InMemoryCluster
 from tests.stores.kinds import BUCKET, s3_server
 
 SETTING = "AIRFLOW__KAFKA_OFFSETS__WORK_STORE"
@@ -128,3 +133,23 @@ def test_a_run_of_an_airflow_without_a_name_says_so_where_others_may_reach_the_s
     result = run("resolve_and_commit", {"topic": topic(1), "group": group})
     assert result.states("resolve") == ["success"]
     assert f"Other Airflows may reach the work store {store}, and this one has no name" in said()
+
+
+def test_where_a_copy_of_this_airflow_may_have_planned_another_output_is_not_gone_on_with(
+    cluster: InMemoryCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = {"topic_pattern": "orders-.*", "group_id": "g", "startup_mode": "earliest-offset"}
+    about |= {"pipeline_id": "orders", "work_store": f"file://{tmp_path}"}
+
+    def resolve(run_id: str, output: str) -> None:
+        ResolveStartupOffsetsOperator(task_id="resolve", output_name=output, **about).execute(
+            Task("resolve", run_id=run_id).context
+        )
+
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", "CeleryExecutor")
+    monkeypatch.delenv("AIRFLOW__KAFKA_OFFSETS__INSTANCE")
+    resolve("of a copy", "/development/orders")
+    with pytest.raises(AirflowFailException, match="so that a copy of this Airflow is told from it"):
+        resolve("of this one", "/lake/orders")
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", "LocalExecutor")
+    resolve("of this one", "/lake/orders")

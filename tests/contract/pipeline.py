@@ -281,6 +281,7 @@ class Pipeline:
         run_type: str | None = None,
         output_origin: OutputOrigin = "fixed",
         jobs_tell: bool = True,
+        nameless: bool = False,
         **parameters: Any,
     ) -> PlanRequest:
         given = {
@@ -293,7 +294,8 @@ class Pipeline:
         run_context = RunContext(self.now_ms, run_type=run_type or self.run_type)
         request = request_for({}, request_parameters(**given), run_context)
         word = restart_word(self.parameters.get("restart"))
-        return replace(request, output_origin=output_origin, jobs_tell=jobs_tell, restart_of_dag=word)
+        how = {"output_origin": output_origin, "jobs_tell": jobs_tell, "nameless": nameless}
+        return replace(request, restart_of_dag=word, **how)
 
     def actor(self, run: str) -> Actor:
         return Actor(RunKey("dag", run, "resolve"), self.airflow.instance)

@@ -230,6 +230,23 @@ def test_nor_does_it_take_a_batch_that_nobody_has_begun(in_memory: Pipeline) -> 
         in_memory.resolve(RunKey("copy_of_orders", "two", "resolve"), output_name=NEW)
 
 
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_nor_does_the_same_dag_where_it_may_be_that_of_a_copied_airflow(
+    in_memory: Pipeline, memory: AnyCluster, is_committed: bool
+) -> None:
+    """Development took a batch, and production went on behind it: its own output lacked it, in green runs."""
+    development = in_memory.resolve("by hand", output_name=NEW, nameless=True)
+    if is_committed:
+        development.done()
+    produce(memory, in_memory)
+    with pytest.raises(InvalidRequest, match=r"two outputs\. Set \[kafka_offsets\] instance, so that a copy"):
+        in_memory.resolve("two", output_name=LAKE, nameless=True)
+    run = in_memory.run("two", nameless=True, **{**ACCEPT, "output_name": LAKE})
+    assert (run.number, run.plan.asked.output) == (2 if is_committed else 1, LAKE)
+    produce(memory, in_memory)
+    assert in_memory.run("three", output_name=LAKE, nameless=True).number == run.plan.batch.number + 1
+
+
 def test_a_dag_that_changes_its_output_between_two_batches_says_so(in_memory: Pipeline, memory: AnyCluster) -> None:
     in_memory.run("one", output_name=LAKE)
     produce(memory, in_memory)
