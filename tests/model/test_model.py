@@ -51,7 +51,9 @@ PIPELINE = st.sampled_from((PIPELINES[0], PIPELINES[0], *PIPELINES))
 PLACE = st.sampled_from(PLACES)
 MODES = st.fixed_dictionaries(
     {
-        "startup_mode": st.sampled_from(["earliest-offset", "earliest-offset", "group-offsets", "latest-offset"]),
+        "startup_mode": st.sampled_from(
+            ["earliest-offset", "earliest-offset", "group-offsets", "latest-offset", "timestamp"]
+        ),
         "splits": st.sampled_from([1, 2]),
         "commit_mode": st.sampled_from(["on-success", "on-success", "checkpoint-only"]),
         "require_report": st.sampled_from([True, True, True, True, False]),
@@ -74,10 +76,10 @@ ASK = st.one_of(
             "redo": st.just(True),
             "unavailable": st.just("hold"),
             "hold": st.lists(PLACE.map(lambda tp: f"{tp.topic}-{tp.partition}"), min_size=1, max_size=2, unique=True),
-            "new_partition": st.just("latest"),
+            "new_partition": st.sampled_from(["latest", "timestamp"]),
             # Of a DAG that was edited.
             "topic_pattern": st.just("orders"),
-            "startup_mode": st.sampled_from(["earliest-offset", "group-offsets", "latest-offset"]),
+            "startup_mode": st.sampled_from(["earliest-offset", "group-offsets", "latest-offset", "timestamp"]),
             "commit_mode": st.sampled_from(["on-success", "checkpoint-only"]),
             "filter_restored_partitions": st.booleans(),
             "group_id": st.sampled_from(["g", "g-c"]),

@@ -153,6 +153,12 @@ class World:
             modes = {name: value for name, value in self.modes[run.pipeline].items() if name != "require_report"}
             given = {"topic_pattern": "orders.*", "auto_offset_reset": "earliest", **modes}
             given |= {"pipeline_id": run.pipeline, "output_name": self.output_of(run.pipeline), **ask}
+            if given["startup_mode"] == "timestamp":
+                given.setdefault("startup_timestamp", T + 3000)
+                if not run.window and given.pop("bounded_timestamp", None):
+                    del given["bounded_mode"]
+            elif given.get("new_partition") == "timestamp":
+                del given["new_partition"]
             if run.window:
                 given |= {"output_name": self.windows_output_of(run.pipeline)}
             request = request_for({}, request_parameters(**given), RunContext(NOW, run_type="scheduled"))
