@@ -15,7 +15,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, assert_never
 
-from airflow_kafka_offsets.errors import DataLoss, EndBeforeStart, NoCommittedOffset, NoRecordAtTime, named
+from airflow_kafka_offsets.errors import (
+    DataLoss,
+    EndBeforeStart,
+    NoCommittedOffset,
+    NoRecordAtTime,
+    PartitionsRefused,
+    named,
+)
 from airflow_kafka_offsets.kafka_values import (
     CommittedOffset,
     OffsetRange,
@@ -24,7 +31,6 @@ from airflow_kafka_offsets.kafka_values import (
     is_older,
 )
 from airflow_kafka_offsets.plan.plan import HELD, Continuity, PlannedPartition
-from airflow_kafka_offsets.plan.refusals import Refusal, decide_each
 from airflow_kafka_offsets.request.modes import (
     AtTimestamp,
     FromLogEnd,
@@ -106,12 +112,19 @@ class Resolved(NamedTuple):
 def resolve(request: PlanRequest, facts: Facts) -> list[PlannedPartition]:
     """The planned partitions, sorted.
 
-    :raises PartitionsRefused: one of its kinds, with every bad partition in it; nothing is planned then.
+    :raises PartitionsRefused: of the first one's kind, with every bad partition and each remedy once.
     """
-    return decide_each(
-        sorted({*facts.snapshots, *facts.held}),
-        lambda tp: (_resolve_partition if tp in facts.snapshots else _keep_position)(request, facts, tp),
-    )
+    found: list[PlannedPartition] = []
+    refused: list[PartitionsRefused] = []
+    for tp in sorted({*facts.snapshots, *facts.held}):
+        try:
+            found.append((_resolve_partition if tp in facts.snapshots else _keep_position)(request, facts, tp))
+        except PartitionsRefused as error:
+            refused.append(error)
+    if refused:
+        lines, remedies = [line for one in refused for line in one.partitions], (one.remedy for one in refused)
+        raise type(refused[0])(lines, "\n".join(dict.fromkeys(remedies)))
+    return found
 
 
 def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -> PlannedPartition:
@@ -236,7 +249,7 @@ def to_compare(request: PlanRequest, facts: Facts) -> dict[TopicPartition, Known
             or not is_older(at.leader_epoch, snapshot.leader_epoch)
         ):
             continue
-        with suppress(Refusal):  # resolve() says it
+        with suppress(PartitionsRefused):  # resolve() says it
             state = _state(request, facts, tp, snapshot)
             if isinstance(state, Known) and state.leader_epoch is not None:
                 found[tp] = state
@@ -308,9 +321,8 @@ def _from_time(
 
 def _refuse_no_match(request: PlanRequest, tp: TopicPartition, timestamp_ms: int) -> None:
     if request.policies.answers["no_match"] == "fail":
-        raise Refusal(
-            NoRecordAtTime,
-            f"{tp} has no record at or after {iso(timestamp_ms)}",
+        raise NoRecordAtTime(
+            [f"{tp} has no record at or after {iso(timestamp_ms)}"],
             'Run later, give an earlier time, or leave policies={"no_match": "fail"} out: the end of the log counts '
             "then.",
         )
@@ -318,9 +330,8 @@ def _refuse_no_match(request: PlanRequest, tp: TopicPartition, timestamp_ms: int
 
 def _from_commit(request: PlanRequest, facts: Facts, tp: TopicPartition) -> Known | NeedsReset:
     if facts.committed is None:
-        raise Refusal(
-            NoCommittedOffset,
-            f"{tp}: no start offset is given for it, and there is no group_id whose commit could be used",
+        raise NoCommittedOffset(
+            [f"{tp}: no start offset is given for it, and there is no group_id whose commit could be used"],
             "Give group_id, or name every partition in specific_offsets.",
         )
     commit = facts.committed.get(tp)
@@ -339,10 +350,11 @@ def _validate(
         and snapshot.leader_epoch is not None
         and known.leader_epoch > snapshot.leader_epoch
     ):
-        raise Refusal(  # E6: a consumer would wait for ever for a leader that new
-            DataLoss,
-            f"{tp}: offset {offset} ({known.reason}) has leader epoch {known.leader_epoch}, later than the leader's "
-            f"{snapshot.leader_epoch}",
+        raise DataLoss(  # E6: a consumer would wait for ever for a leader that new
+            [
+                f"{tp}: offset {offset} ({known.reason}) has leader epoch {known.leader_epoch}, later than the "
+                f"leader's {snapshot.leader_epoch}"
+            ],
             "The topic was re-created, its log was restored from an older copy, or the commit was copied from another "
             "cluster. `kafka-offsets reset` sets a pipeline's position. Without one: commit offsets of this log "
             "(kafka-consumer-groups --reset-offsets), or use another group_id.",
@@ -372,10 +384,11 @@ def _after_cut(
     if policies.answers["data_loss"] == "fail" or (
         policies.answers["data_loss"] == "reset" and policies.auto_offset_reset in ("none", None)
     ):
-        raise Refusal(
-            DataLoss,
-            f"{tp}: from offset {cut} on, the log is another one than the one that was read up to {known.offset} "
-            f"({known.reason})",
+        raise DataLoss(
+            [
+                f"{tp}: from offset {cut} on, the log is another one than the one that was read up to {known.offset} "
+                f"({known.reason})"
+            ],
             "A leader was elected that lacked the log's end (an unclean election): records that were read are not in "
             "Kafka any more, and other records get their offsets. Their rows stay in the output. Set "
             'policies={"data_loss": "advance"} to go on at the first offset that differs. Of one run, its conf: '
@@ -403,9 +416,8 @@ def _after_loss(
     reset = request.policies.auto_offset_reset
     match request.policies.answers["data_loss"]:
         case "fail":
-            raise Refusal(
-                DataLoss,
-                line,
+            raise DataLoss(
+                [line],
                 'Set policies={"data_loss": "advance"} to start at the log start, "reset" to do as auto_offset_reset '
                 'says, or restore the records first. Of one run, its conf: {"kafka_offsets": {"policies": '
                 '{"data_loss": "advance"}}}.',
@@ -413,9 +425,8 @@ def _after_loss(
         case "advance":
             return Resolved(log_start, f"{what} → log start{counted}", lost)
         case "reset" if reset in ("none", None):  # Kafka's OffsetOutOfRangeException, and LogTruncationException
-            raise Refusal(
-                DataLoss,
-                f"{line}, and auto_offset_reset is {'not set' if reset is None else 'none'}",
+            raise DataLoss(
+                [f"{line}, and auto_offset_reset is {'not set' if reset is None else 'none'}"],
                 'Set auto_offset_reset to earliest or latest, or policies={"data_loss": "advance"} to start at the log '
                 "start.",
             )
@@ -445,16 +456,16 @@ def _reset(
             skipped = found.offset - snapshot.log_start_offset
             return Resolved(found.offset, f"{reason} → {written}: {found.reason}", skipped=skipped)
         case "none":
-            raise Refusal(
-                NoCommittedOffset,
-                f"{tp}: {reason}, and auto_offset_reset is 'none'",
+            raise NoCommittedOffset(
+                [f"{tp}: {reason}, and auto_offset_reset is 'none'"],
                 f"Commit a start for group {group_id!r} first, or set auto_offset_reset to earliest or latest.",
             )
         case None:  # Kafka's own default, latest, would skip records in silence (A1)
-            raise Refusal(
-                NoCommittedOffset,
-                f"{tp}: group {group_id!r} has no commit here. From earliest, up to {waiting} records are read; from "
-                "latest, they are skipped",
+            raise NoCommittedOffset(
+                [
+                    f"{tp}: group {group_id!r} has no commit here. From earliest, up to {waiting} records are read; "
+                    "from latest, they are skipped"
+                ],
                 f'Say which: {named("startup_mode")}="earliest-offset" or "latest-offset", or '
                 f'{named("auto_offset_reset")} "earliest" or "latest" for partitions without a commit.',
             )
@@ -490,10 +501,11 @@ def _resolve_end(
         case "group-offsets":
             commit = (facts.committed or {}).get(tp)
             if commit is None:
-                raise Refusal(
-                    NoCommittedOffset,
-                    f"{tp}: bounded_mode='group-offsets' ends at the commit of group {request.scope.group_id!r}, "
-                    "which has none here",
+                raise NoCommittedOffset(
+                    [
+                        f"{tp}: bounded_mode='group-offsets' ends at the commit of group {request.scope.group_id!r}, "
+                        "which has none here"
+                    ],
                     "Commit an end for each partition first, or use another bounded_mode.",
                 )
             return _checked_end(tp, commit.offset, "committed", start, snapshot), "committed"
@@ -505,9 +517,8 @@ def _resolve_end(
                     return start.offset, f"{until_offset} is {end}: already read"
                 return end, str(until_offset)
             if until_offset is None:
-                raise Refusal(
-                    EndBeforeStart,
-                    f"{tp}: bounded_offsets does not name it",
+                raise EndBeforeStart(
+                    [f"{tp}: bounded_offsets does not name it"],
                     "Name an end for every partition that is subscribed to, or subscribe to fewer (partitions=...).",
                 )
             return _checked_end(tp, until_offset, "specific offset", start, snapshot), "specific offset"
@@ -534,9 +545,8 @@ def _end_at_future(
     if not request.window:
         return snapshot.end_offset, f"the record at {found} has a time in the future → end"
     if request.policies.answers["data_loss"] == "fail":
-        raise Refusal(
-            DataLoss,
-            f"{future_in_words(facts, tp)}. The window would end there",
+        raise DataLoss(
+            [f"{future_in_words(facts, tp)}. The window would end there"],
             "Every later window would end there, too, and what comes behind that record would be in none of them. "
             'Mend the producer. Read by position: startup_mode="group-offsets" with bounded_mode="timestamp" reads '
             'each record once, whatever its time. Or set policies={"data_loss": "advance"} to let the window end '
@@ -550,15 +560,13 @@ def _checked_end(tp: TopicPartition, end: int, reason: str, start: Resolved, sna
     if end == start.offset:  # empty, also where a position is above the last stable offset (K7)
         return end
     if end > snapshot.end_offset:
-        raise Refusal(
-            EndBeforeStart,
-            f"{tp}: end offset {end} ({reason}) is beyond the end of the log, {snapshot.end_offset}",
+        raise EndBeforeStart(
+            [f"{tp}: end offset {end} ({reason}) is beyond the end of the log, {snapshot.end_offset}"],
             "A batch cannot wait for records that do not exist: lower the end, or run later.",
         )
     if end < start.offset:
-        raise Refusal(
-            EndBeforeStart,
-            f"{tp}: end offset {end} ({reason}) is below start offset {start.offset} ({start.reason})",
+        raise EndBeforeStart(
+            [f"{tp}: end offset {end} ({reason}) is below start offset {start.offset} ({start.reason})"],
             "Raise the end, or lower the start.",
         )
     return end
