@@ -114,6 +114,11 @@ def listed(lines: Iterable[str], shown: int = _SHOWN) -> str:
     return "\n".join([*rows[:shown], *more])
 
 
+def counted(number: int, what: str) -> str:
+    """``1 record``, ``12,000 records``."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 @dataclass(eq=False)
 class KafkaOffsetsError(Exception):
     """The root of the tree; ``exit_status`` is what the command line returns.

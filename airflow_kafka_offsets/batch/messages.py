@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from airflow_kafka_offsets.errors import counted
 from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.entries import BatchLog
 from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, PROVED, Fates, Proof
 from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin
 from airflow_kafka_offsets.plan.plan import Draft, Plan, number_of
-from airflow_kafka_offsets.plan.plan_table import counted, plan_in_words
+from airflow_kafka_offsets.plan.plan_table import plan_in_words
 from airflow_kafka_offsets.plan.window_claims import name_of
 from airflow_kafka_offsets.request.times import in_units, iso
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from airflow_kafka_offsets.errors import counted
 from airflow_kafka_offsets.log.batch_lines import BatchLine
 from airflow_kafka_offsets.log.entries import Summary, Totals
 from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin
-from airflow_kafka_offsets.plan.plan_table import counted
 
 Tone = Literal["plain", "good", "open", "bad"]
 """How a state or a phrase is coloured: nothing special, all is well, under way, look at it."""

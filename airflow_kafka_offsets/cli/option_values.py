@@ -11,6 +11,7 @@ from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.plan.plan import number_named, number_of
 from airflow_kafka_offsets.request.offset_maps import mapping
 from airflow_kafka_offsets.request.problems import parsed
+from airflow_kafka_offsets.request.subscription import default_pipeline_id
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.saved_offsets import text_at
 from airflow_kafka_offsets.stores.store import Store
@@ -115,7 +116,7 @@ def pipeline_asked_for(options: Options) -> PipelineLog:
     name = options.get("pipeline_id")
     parts = [options.get(part) for part in ("group_id", "dag_id", "task_id")]
     if name is None and all(parts):
-        name = "/".join(map(str, parts))  # as hooks.kafka_offsets.default_pipeline_id, which needs Airflow
+        name = default_pipeline_id(*map(str, parts))
     if name is None:
         derived = " (or --group-id, --dag-id and --task-id, which make its default name)" * ("group_id" in options)
         raise InvalidRequest((f"Which pipeline? Give --pipeline-id{derived}. kafka-offsets pipelines lists them.",))

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.option_values import find_batch, pipeline_asked_for, work_store
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.errors import InvalidRequest, NoPosition, StoreDamaged
+from airflow_kafka_offsets.errors import InvalidRequest, NoPosition, StoreDamaged, counted
 from airflow_kafka_offsets.kafka_values import values_by_topic
 from airflow_kafka_offsets.log.clean_up import find_old, remove
 from airflow_kafka_offsets.log.entries import Totals
@@ -26,7 +26,6 @@ from airflow_kafka_offsets.log.last_runs import RunInLog, last_runs
 from airflow_kafka_offsets.log.output_claims import owner_of
 from airflow_kafka_offsets.log.output_claims import release_output as release
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch, pipeline_ids
-from airflow_kafka_offsets.plan.plan_table import counted
 from airflow_kafka_offsets.plan.window_claims import name_of, time_claim_of_name
 from airflow_kafka_offsets.progress_log import Progress
 from airflow_kafka_offsets.request.problems import parsed

@@ -144,8 +144,3 @@ def _zone_of_timetable(context: Any) -> tzinfo:
     if isinstance(zone, str):
         return parse_zone(zone)
     return zone if isinstance(zone, tzinfo) else UTC
-
-
-def default_pipeline_id(group_id: str | None, dag_id: str, task_id: str) -> str:
-    """The default name of a pipeline. It has the DAG and the task, so two pipelines of one group have two names."""
-    return "/".join([*([group_id] if group_id else []), dag_id, task_id])

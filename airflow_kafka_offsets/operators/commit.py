@@ -13,7 +13,7 @@ from airflow.sdk import Asset, BaseOperator, TaskGroup, XComArg
 
 from airflow_kafka_offsets.batch.no_airflow import Step
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.errors import InvalidRequest, RequestError, refuse
+from airflow_kafka_offsets.errors import InvalidRequest, RequestError, counted, refuse
 from airflow_kafka_offsets.hooks.airflow_versions import (
     ASSET_EVENTS_HAVE_KEYS,
     AirflowFailException,
@@ -33,7 +33,7 @@ from airflow_kafka_offsets.operators.batch_callbacks import Callbacks, call_for_
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin, together
 from airflow_kafka_offsets.plan.plan import Plan
-from airflow_kafka_offsets.plan.plan_table import counted, moves_table
+from airflow_kafka_offsets.plan.plan_table import moves_table
 from airflow_kafka_offsets.plan.topic_outputs import TOPIC, of_topic
 from airflow_kafka_offsets.request.times import iso
 from airflow_kafka_offsets.task_docs import COMMIT_DOC

@@ -12,7 +12,14 @@ from airflow.sdk import BaseOperator
 
 from airflow_kafka_offsets.batch.no_airflow import Step
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, OverlappingRun, RequestError, refuse
+from airflow_kafka_offsets.errors import (
+    InvalidRequest,
+    KafkaOffsetsError,
+    OverlappingRun,
+    RequestError,
+    counted,
+    refuse,
+)
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowFailException
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.metrics import Gauge, outcome_counted, send_nothing_to_read
@@ -22,7 +29,6 @@ from airflow_kafka_offsets.hooks.run_context import (
     PLAN_XCOM,
     SUMMARY_XCOM,
     AirflowSurroundings,
-    default_pipeline_id,
     run_conf,
     run_context_of,
     run_key,
@@ -53,7 +59,7 @@ from airflow_kafka_offsets.plan.job_arguments import (
 )
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_json import spark_options
-from airflow_kafka_offsets.plan.plan_table import counted, plan_table
+from airflow_kafka_offsets.plan.plan_table import plan_table
 from airflow_kafka_offsets.request.dag_checks import as_far_as_decided, problems_before_a_run
 from airflow_kafka_offsets.request.modes import BoundedModeName, Offsets, SplitBy, StartupModeName, Times
 from airflow_kafka_offsets.request.offset_maps import IN_PLACES, is_place
@@ -67,7 +73,7 @@ from airflow_kafka_offsets.request.parse_request import OutputOrigin
 from airflow_kafka_offsets.request.policies import CommitMode, PolicyAnswers, ResetStrategy, restart_word
 from airflow_kafka_offsets.request.problems import Problems, parsed
 from airflow_kafka_offsets.request.run_conf import with_conf
-from airflow_kafka_offsets.request.subscription import parse_scope
+from airflow_kafka_offsets.request.subscription import default_pipeline_id, parse_scope
 from airflow_kafka_offsets.request.times import parse_wait_ms
 from airflow_kafka_offsets.spark.sinks.sink_arguments import (
     BadRecordWords,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from airflow_kafka_offsets.batch.pipeline_status import Tone, clock, short_time
+from airflow_kafka_offsets.errors import counted
 from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.batch_lines import BatchLine, DamagedLine, Line
 from airflow_kafka_offsets.log.last_runs import time_of_id
 from airflow_kafka_offsets.page.views import BatchRow, BatchState, ChartPoint, RunLink
 from airflow_kafka_offsets.plan.plan import number_of
-from airflow_kafka_offsets.plan.plan_table import counted, first_few
+from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.plan.window_claims import words_of_name
 
 

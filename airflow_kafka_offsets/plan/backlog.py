@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from airflow_kafka_offsets.errors import counted
 from airflow_kafka_offsets.kafka_values import TopicPartition
 
 
@@ -29,12 +30,12 @@ class Backlog:
     because: str
 
     def __str__(self) -> str:
-        records, runs = _counted(self.carried_over, "record"), _counted(self.more_runs, "more run")
+        records, runs = counted(self.carried_over, "record"), counted(self.more_runs, "more run")
         left = f"the cap left {records}, which {'takes' if self.carried_over == 1 else 'take'} about {runs}"
         if self.expiring is None:
             fate = f"whether retention deletes some of them before is not known: {self.because}"
         elif self.expiring:
-            fate = f"retention may delete about {_counted(self.expiring, 'record')} of them before ({self.because})"
+            fate = f"retention may delete about {counted(self.expiring, 'record')} of them before ({self.because})"
         else:
             fate = f"retention deletes none of them before ({self.because})"
         return f"{left} if nothing new arrives; {fate}"
@@ -81,7 +82,3 @@ def _overtaken(left: Left, young: int | None, read: int) -> int:
     """:param read: how many of the offsets have been read by then."""
     old = left.size if young is None else min(young - left.end_offset, left.size)
     return max(0, old - read)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"

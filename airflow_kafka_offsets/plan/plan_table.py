@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from airflow_kafka_offsets.errors import counted
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.plan import Draft, PlannedPartition
 
@@ -87,10 +88,6 @@ def first_few(parts: Sequence[str], most: int, what: str = "", between: str = ",
         return between.join(parts)
     more = f"{between.rstrip(', ')} and {rest} more"
     return f"{between.join(parts[:most])}{more}{f' {what}' if what else ''}"
-
-
-def counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def aligned(columns: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str]) -> list[str]:

@@ -122,6 +122,11 @@ _GROUP = "is empty; name the consumer group, or leave it out where no commit is 
 _PIPELINE = "is empty; name the pipeline, or leave it out"
 
 
+def default_pipeline_id(group_id: str | None, dag_id: str, task_id: str) -> str:
+    """The default name of a pipeline. It has the DAG and the task, so two pipelines of one group have two names."""
+    return "/".join([*([group_id] if group_id else []), dag_id, task_id])
+
+
 def parse_name(value: str | None, if_empty: str) -> str | None:
     """A group's or a pipeline's name.
 

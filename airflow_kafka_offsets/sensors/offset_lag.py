@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from airflow_kafka_offsets.errors import counted
 from airflow_kafka_offsets.plan.consumer_lag import parse_limits
-from airflow_kafka_offsets.plan.plan_table import counted
 from airflow_kafka_offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.sensors.waiting_sensor import Known, WaitingSensor, watched_pipeline_id
 from airflow_kafka_offsets.task_docs import LAG_DOC

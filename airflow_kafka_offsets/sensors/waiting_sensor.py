@@ -28,12 +28,11 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
 )
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.page_link import PipelinePageLink
-from airflow_kafka_offsets.hooks.run_context import default_pipeline_id
 from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
 from airflow_kafka_offsets.hooks.templates import unsettled
 from airflow_kafka_offsets.request.parameters import ScopeParameters, names_of, parameters_of
 from airflow_kafka_offsets.request.problems import Problems
-from airflow_kafka_offsets.request.subscription import parse_scope
+from airflow_kafka_offsets.request.subscription import default_pipeline_id, parse_scope
 from airflow_kafka_offsets.request.times import parse_wait_ms
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.triggers.deferred_wait import LOOK_AGAIN, NotYet, WaitingTrigger, error_from_dict, goes_on

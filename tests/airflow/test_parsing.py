@@ -25,9 +25,9 @@ from airflow_kafka_offsets import (
     kafka_spark_batch,
 )
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.run_context import default_pipeline_id
 from airflow_kafka_offsets.operators.task_group import BatchParameters, GroupParameters, TaskParameters
 from airflow_kafka_offsets.request.parameters import MOST_DAGS, ScopeParameters
+from airflow_kafka_offsets.request.subscription import default_pipeline_id
 from tests.parameters.made import MADE, of_a_dag
 
 OPERATORS = [

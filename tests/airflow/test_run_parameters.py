@@ -7,15 +7,9 @@ import pytest
 
 from airflow_kafka_offsets import KafkaOffsetsHook, ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.run_context import (
-    default_pipeline_id,
-    run_conf,
-    run_context_of,
-    run_key,
-    this_airflow,
-    without_a_name,
-)
+from airflow_kafka_offsets.hooks.run_context import run_conf, run_context_of, run_key, this_airflow, without_a_name
 from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.request.subscription import default_pipeline_id
 
 
 def context_of(conf: Any = None, run_type: Any = "manual", map_index: int | None = -1) -> dict[str, Any]:

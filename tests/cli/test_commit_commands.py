@@ -7,9 +7,9 @@ import json
 import pytest
 
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.hooks.run_context import default_pipeline_id
 from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, TopicPartition
 from airflow_kafka_offsets.log.read_reports import begin
+from airflow_kafka_offsets.request.subscription import default_pipeline_id
 from testbed.broker import KafkaBroker
 from testbed.checks import committed_offsets
 from tests.cli.conftest import Say, of
