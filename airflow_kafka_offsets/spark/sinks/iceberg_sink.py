@@ -6,8 +6,8 @@ characters, with which a batch could be written and never again. A table that is
 was there before is asked.
 
 The snapshot before the driver's last look is given to Iceberg to validate from. If another attempt has put rows of this
-key and split there since, or has taken some away, the commit fails. One case is open: the newer attempt had no rows to
-write and found none to remove. Then a late driver's rows are put there, and its report is refused.
+key and split there since, or has taken some away, the commit fails. One case is left: the newer attempt had no rows to
+write and found none to remove. Then a late driver's rows are put there. It looks once more, and takes them back.
 
 After a compaction a file holds rows of several batches. Doing one of these again is refused by Iceberg; nothing is
 changed then.
@@ -16,11 +16,12 @@ changed then.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import InvalidRequest, LateAttempt
 from airflow_kafka_offsets.spark.sinks.evolution import Change, Evolve, TableSink, check_evolve, evolved, sql_type
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
@@ -76,22 +77,36 @@ class IcebergSink(TableSink):
         self._check_bounds(spark)
         # Another driver may add a column after the table was looked at.
         write_among_others(partial(self._overwrite, keyed, batch), [_LACKS_A_COLUMN])
+        try:
+            batch.look(f"{self.output}, which this attempt has written")
+        except Exception:
+            self._take_back(keyed, batch)
+            raise
         return self.written(spark, batch)
 
-    def _overwrite(self, keyed: DataFrame, batch: SinkBatch) -> None:
+    def _take_back(self, keyed: DataFrame, batch: SinkBatch) -> None:
+        """Leave nothing of this attempt's snapshot, unless a newer attempt has replaced that already."""
+        snapshots = keyed.sparkSession.table(f"{self.sql_name}.snapshots")
+        for name, value in _facts(batch).items():
+            snapshots = snapshots.where(snapshots["summary"][name] == value)
+        own = snapshots.first()
+        if own is not None:
+            with suppress(LateAttempt):
+                self._overwrite(keyed.limit(0), batch, own.snapshot_id)
+
+    def _overwrite(self, keyed: DataFrame, batch: SinkBatch, since: int | None = None) -> None:
+        """:param since: the snapshot to validate from; ``None``: the one before a look."""
         from pyspark.sql import functions as f
 
         spark = keyed.sparkSession
         writer = evolved(keyed, self, batch, fill=True).writeTo(self.sql_name).options(**dict(self.options))
-        facts = {"batch": batch.key, "split": batch.split, "attempt": batch.attempt}
-        writer = writer.options(
-            **{f"snapshot-property.kafka-offsets.{name}": str(value) for name, value in facts.items()}
-        )
+        writer = writer.options(**{f"snapshot-property.{name}": value for name, value in _facts(batch).items()})
         writer = writer.option("isolation-level", "serializable")
-        snapshot = self._snapshot(spark)  # before the look: who comes after the look comes after this, too
+        snapshot = since or self._snapshot(spark)  # before the look: who comes after the look comes after this, too
         if snapshot is not None:
             writer = writer.option("validate-from-snapshot-id", str(snapshot))
-        batch.look(self.output)
+        if since is None:
+            batch.look(self.output)
         try:
             writer.overwrite(f.expr(batch.row_filter))
         except Exception as error:
@@ -190,6 +205,12 @@ class IcebergSink(TableSink):
                 ]
             )
         return None
+
+
+def _facts(batch: SinkBatch) -> dict[str, str]:
+    """What a snapshot's summary says of it."""
+    facts = {"batch": batch.key, "split": batch.split, "attempt": batch.attempt}
+    return {f"kafka-offsets.{name}": str(value) for name, value in facts.items()}
 
 
 def iceberg(

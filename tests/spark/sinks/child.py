@@ -27,6 +27,7 @@ from airflow_kafka_offsets.spark.sinks.files_sink import JOURNAL
 from airflow_kafka_offsets.spark.sinks.jdbc_sink import JdbcSink
 from airflow_kafka_offsets.spark.sinks.postgresql import Connection
 from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
+from airflow_kafka_offsets.spark.sinks.sink_contract import overtaken
 from tests.spark.sinks import outputs
 from tests.spark.sinks.after import After
 from tests.spark.sinks.faults import Steps, kill_group
@@ -56,6 +57,10 @@ class Batch:
             raise RuntimeError(self.on_look["raise"])
         if self.on_look.get("kill") == self.looks:
             kill_group()
+        if self.looks == 2:
+            self.answers.extend(self.driver.answer(command) for command in self.on_look.get("after_write", ()))
+        if self.looks == self.on_look.get("late"):
+            raise overtaken(self, output, "attempt 9", wrote=True)
         if "meanwhile" in self.on_look and self.looks == 1:
             self.answers.extend(self.driver.answer(command) for command in self.on_look["meanwhile"])
         if "beside" in self.on_look and self.looks == 1:

@@ -29,15 +29,26 @@ def test_a_late_driver_is_refused_even_after_its_last_look(
     assert output.view().get(f"{A}/0", []) == seen(newer_rows)
 
 
-def test_a_late_driver_lands_where_the_newer_one_had_nothing_to_write_and_nothing_to_remove(
+def test_a_late_driver_takes_back_what_lands_where_the_newer_one_had_nothing_to_write_and_nothing_to_remove(
     output_of: Callable[[str], Output],
 ) -> None:
-    """What the page says is not covered. Its report is refused, and the batch is not committed."""
+    """Nothing that Iceberg could find says that the newer one was there."""
     output = output_of("iceberg")
     output.write(B, rows(5))
     newer = {"do": "write", **output.command(A, [], attempt=2)}
-    output.write(A, rows(1), attempt=1, on_look={"meanwhile": [newer]})
-    assert output.view()[f"{A}/0"] == seen(rows(1))
+    with pytest.raises(Failed, match="LateAttempt"):
+        output.write(A, rows(1), attempt=1, on_look={"meanwhile": [newer], "late": 2})
+    assert output.view() == {f"{B}/0": seen(rows(5))}
+
+
+def test_a_late_driver_takes_nothing_back_that_a_newer_one_has_written(output_of: Callable[[str], Output]) -> None:
+    """It comes to its second look when the newer one has replaced its rows."""
+    output = output_of("iceberg")
+    output.write(A, rows(0))
+    newer = {"do": "write", **output.command(A, rows(7), attempt=3)}
+    with pytest.raises(Failed, match="LateAttempt"):
+        output.write(A, rows(1, 2), attempt=2, on_look={"after_write": [newer], "late": 2})
+    assert output.view() == {f"{A}/0": seen(rows(7))}
 
 
 def test_splits_that_write_at_the_same_time_do_not_get_in_each_others_way(
