@@ -84,24 +84,13 @@ class DamagedLine:
 Line = BatchLine | DamagedLine
 
 
-def read_line(store: Store, folder: str) -> BatchLine | None:
-    """One batch; ``None`` where it is not there.
-
-    :raises StoreDamaged: it cannot be read.
-    """
-    line = _read_line(store, folder)
-    if isinstance(line, DamagedLine):
-        raise line.error
-    return line
-
-
 def read_lines(store: Store, folders: Iterable[str], commits: Collection[str] = ()) -> list[Line]:
     """The batches that are there, in the order of ``folders``.
 
     :param commits: batches of the log of which what their commit says is enough, without what came later: half as
         many requests.
     """
-    questions = (partial(_read_commit if folder in commits else _read_line, store, folder) for folder in folders)
+    questions = (partial(_read_or_damaged, store, folder, folder in commits) for folder in folders)
     return [line for line in ahead(store, questions, _AT_ONCE) if line is not None]
 
 
@@ -117,31 +106,36 @@ def line_of(batch: StoredBatch) -> BatchLine:
     return BatchLine(batch.folder, log.summary, log.later, attempts, verified)
 
 
-def _read_commit(store: Store, folder: str) -> Line | None:
-    """By the second entry, which is the commit of a batch that was neither taken nor planned anew."""
+def _read_or_damaged(store: Store, folder: str, by_commit: bool) -> Line | None:
     try:
-        entry = read_object(store, f"{folder}/2.json", short_entry_from_dict, LAST_OF_COMMIT)
+        return (_read_commit if by_commit else read_line)(store, folder)
     except StoreDamaged as error:
         return DamagedLine(folder, error)
+
+
+def _read_commit(store: Store, folder: str) -> BatchLine | None:
+    """By the second entry, which is the commit of a batch that was neither taken nor planned anew."""
+    entry = read_object(store, f"{folder}/2.json", short_entry_from_dict, LAST_OF_COMMIT)
     if isinstance(entry, Committed) and entry.summary is not None:
         return _committed_line(folder, entry.summary, (entry,), {})
-    return _read_line(store, folder)
+    return read_line(store, folder)
 
 
-def _read_line(store: Store, folder: str) -> Line | None:
-    try:
-        names = store.list(folder)
-        last = _last_entries(store, folder, names)
-        if last and isinstance(last[0], Cleaned):
-            return None
-        committed = last[0] if last else None
-        if isinstance(committed, Committed) and committed.summary is not None:
-            later = tuple(one for one in last if isinstance(one, Taken | Committed))
-            return _committed_line(folder, committed.summary, later, last_attempts(names))
-        batch = look_into(store, folder).batch
-        return None if batch is None else line_of(batch)
-    except StoreDamaged as error:
-        return DamagedLine(folder, error)
+def read_line(store: Store, folder: str) -> BatchLine | None:
+    """One batch; ``None`` where it is not there.
+
+    :raises StoreDamaged: it cannot be read.
+    """
+    names = store.list(folder)
+    last = _last_entries(store, folder, names)
+    if last and isinstance(last[0], Cleaned):
+        return None
+    committed = last[0] if last else None
+    if isinstance(committed, Committed) and committed.summary is not None:
+        later = tuple(one for one in last if isinstance(one, Taken | Committed))
+        return _committed_line(folder, committed.summary, later, last_attempts(names))
+    batch = look_into(store, folder).batch
+    return None if batch is None else line_of(batch)
 
 
 def _last_entries(store: Store, folder: str, names: Sequence[str]) -> list[StoredEntry]:
