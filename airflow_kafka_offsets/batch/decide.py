@@ -281,7 +281,7 @@ def decide_commit(order: Commit, s: Situation) -> Follow:
             f"No report is asked for, so only a task that succeeds shows that {plan.batch} was read: this one commits "
             "nothing. Clear the run from that task on.",
         )
-    _refuse_another_log(order, plan, s)
+    _refuse_another_log(order, batch, s)
     group_id = plan.asked.group_id
     if plan.asked.group_follows and group_id is not None:  # looked at last, so that a reset meanwhile is found
         held = s.need(HeldBy(group_id, tuple(p.topic_partition for p in plan.partitions)))
@@ -301,19 +301,22 @@ def _is_on_its_cluster(plan: Plan, s: Situation) -> bool:
     return there is not None and there.cluster_id == plan.found.cluster_id
 
 
-def _refuse_another_log(order: Commit, plan: Plan, s: Situation) -> None:
+def _refuse_another_log(order: Commit, batch: StoredBatch, s: Situation) -> None:
     """Offsets do not say which records Spark has read. A log that is the same now was so while it read.
 
     One that was cut, and ends below the range, was read before. Whether a topic was made anew, each driver has seen
-    before it reported.
+    before it reported, also where no report is asked for.
 
     :raises DataLoss: a log was cut and has grown past its range since, or, without reports, a topic is another one.
     """
+    plan = batch.log.plan
     if not plan.to_read():
         return
     records = s.need(RecordsOf(plan, may_hold=True))
     grown = [p for p in hulls(plan.splits) if records.ends.get(p.topic_partition, 0) >= p.end_offset]
-    lines = [*records.replaced(grown), *(() if order.require_report else records.made_anew)]
+    lines = records.replaced(grown)
+    if not order.require_report and records.made_anew and unverified(plan, s.need(Reports(batch))):
+        lines += records.made_anew
     if lines:
         raise DataLoss(
             lines,

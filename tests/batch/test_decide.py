@@ -632,6 +632,7 @@ def commit(require: RequireReport = True, plan_id: str = PLAN.plan_id, by: Actor
 
 AGAIN = stored(committed(ME), Taken(ME, NOW, {0: 1, 1: 1}))
 WHOLE = read_by(0, 1)
+ANEW = "orders: its id is another-id"
 
 
 @pytest.mark.parametrize(
@@ -672,6 +673,14 @@ WHOLE = read_by(0, 1)
             ),
             ("append", ME, [20, 9], "rows"), id="somebody's offset on another cluster",
         ),
+            pytest.param(
+            commit(False), named(BatchIn=MINE, RecordsOf=there(made_anew=(ANEW,))), ("ask", "Reports"),
+            id="a topic was made anew, and no report is asked for: is there one?",
+        ),
+        pytest.param(
+            commit(False), named(BatchIn=MINE, RecordsOf=there(made_anew=(ANEW,)), Reports=WHOLE, HeldBy={}),
+            ("append", ME, [20, 9], None), id="a topic was made anew after all was reported",
+        ),
     ],
 )  # fmt: skip
 def test_what_a_commit_does(order: Order, facts: Facts, expected: tuple[Any, ...]) -> None:
@@ -691,6 +700,10 @@ def test_what_a_commit_does(order: Order, facts: Facts, expected: tuple[Any, ...
             commit(), named(
                 BatchIn=MINE, Reports=WHOLE, RecordsOf=there(), HeldBy=somebodys({0: 15}), TopicsThatExist=ORDERS
             ), errors.GroupMoved, id="somebody wrote to the group meanwhile",
+        ),
+            pytest.param(
+            commit(False), named(BatchIn=MINE, RecordsOf=there(made_anew=(ANEW,)), Reports=read_by(0)), errors.DataLoss,
+            id="a topic was made anew, and half is reported",
         ),
     ],
 )  # fmt: skip

@@ -278,8 +278,12 @@ class Books:
         if not ordered and not self._is_of_another_log(earlier.plan):
             if orders.get("re_plan") or any(p.held for p in plan.partitions):
                 self._require_gone_rows_kept(step, verified, earlier.plan, plan)
-            elif plan.asked.output != earlier.plan.asked.output:
-                self._require_all_moved(earlier.plan, plan)
+            elif (plan.asked.output, plan.asked.group_follows, plan.asked.group_id) != (
+                earlier.plan.asked.output,
+                earlier.plan.asked.group_follows,
+                earlier.plan.asked.group_id,
+            ):
+                self._require_all_read(earlier.plan, plan)
             else:
                 self._require_nothing_given_up(verified, earlier.plan, plan)
         if (plan.reason or "").startswith("skip past"):
@@ -320,8 +324,8 @@ class Books:
             gone = {(log, offset) for log, offset in before[split] if offset < step.log_starts.get(log, 0)}
             assert gone <= after, f"{plan.batch} gives up what split {split} has verified: {sorted(gone - after)}"
 
-    def _require_all_moved(self, earlier: Plan, plan: Plan) -> None:
-        """In another output all is written anew, by whichever split."""
+    def _require_all_read(self, earlier: Plan, plan: Plan) -> None:
+        """In another output, or for another group, all is written anew, by whichever split."""
         before, after = set().union(*planned_rows(earlier).values()), set().union(*planned_rows(plan).values())
         assert before <= after, f"{plan.batch} leaves {sorted(before - after)} behind: {plan.reason}"
 

@@ -22,6 +22,8 @@ def words_for(world: World, run: Run, error: Exception) -> dict[str, Any]:
             word, value = "cluster_changed", chosen["cluster_changed"]
         case errors.DataLoss() if "commit offsets of this log" in str(error):
             return {"cluster_changed": "earliest"}  # the group's offsets are of another log: nothing adopts them
+        case errors.DataLoss() if "its id is" in str(error) and '"topic_recreated": "earliest"' in str(error):
+            return {"topic_recreated": "earliest"}
         case errors.DataLoss():
             word, value = "data_loss", "advance"
         case errors.TopicRecreated():

@@ -844,6 +844,8 @@ class Model(RuleBasedStateMachine):
         pipeline = PIPELINES[0] if self.one else pipeline
         if ask.get("group_moved") == "chosen":
             ask = {**ask, "group_moved": self.world.choices[pipeline]["group_moved"]}
+        if "lose_store" in self.possible:  # the group alone tells of the loss, and an edited DAG asks another one
+            ask = {name: word for name, word in ask.items() if name not in ("group_id", "commit_mode")}
         return self.world.new_run(pipeline, ask)
 
     def _run(self, which: int) -> Run:
