@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,7 +16,7 @@ from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.plan.planned_anew import emptied
 from airflow_kafka_offsets.spark import decode, for_each_batch, planned_batch, read_batch, report_batch
 from airflow_kafka_offsets.spark.sinks import files
-from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
+from airflow_kafka_offsets.spark.sinks.sink_arguments import output_of, sink_of
 from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
 from tests.contract.troubles import Killed, die
@@ -221,8 +222,12 @@ def test_a_job_with_two_sinks_that_wakes_up_between_them_spoils_no_newer_attempt
 
 def test_rows_that_are_written_where_bad_records_lay_stay_there(rows: Rows, batch: StoredBatch) -> None:
     typed(rows, batch)
-    for_each_batch(rows.spark, sink_of(rows.bad), rows.plans.arguments(batch))
-    require_read(batch)
+    with pytest.raises(InvalidRequest, match="put it back until this batch is committed"):
+        for_each_batch(rows.spark, sink_of(rows.bad), rows.plans.arguments(batch))
+    plan, place = batch.log.plan, output_of(rows.bad)
+    moved = planned_anew(batch, replace(plan, asked=replace(plan.asked, output=place)))  # somebody accepts it
+    for_each_batch(rows.spark, sink_of(rows.bad), rows.plans.arguments(moved))
+    require_read(moved)
     assert rows.offsets(rows.bad) == [0, 1, 2]
 
 
