@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -273,21 +274,27 @@ def test_a_window_of_another_pipeline_is_not_compared(cluster: AnyCluster, pipel
     assert late(pipeline.resolve("second", **window(start + HOUR, start + 2 * HOUR)).plan) == [0, 0, 0]
 
 
+def three_hours_out_of_order(
+    memory: AnyCluster, store: LocalStore, group: str
+) -> tuple[Pipeline, list[dict[str, Any]]]:
+    """A topic whose first hour has a record behind the first one of the second; and the windows of three hours."""
+    hours = [NOW_MS - (48 - hour) * HOUR for hour in range(4)]
+    memory.create_topic("orders", 1)
+    memory.produce("orders", timestamps_ms=[hours[0], hours[1], hours[0] + 1, hours[1] + 1, hours[2]])
+    return Pipeline(memory.reader, store, "orders", group, {}), [window(*both) for both in pairwise(hours)]
+
+
 @pytest.mark.parametrize("by", ["retention", "compaction"])
 def test_a_window_reads_nothing_that_the_next_one_has_read_though_its_first_record_is_gone(
     memory: AnyCluster, store: LocalStore, group: str, by: str
 ) -> None:
     """A backfill that runs backwards; and a window that is planned anew. The record was in the output twice."""
-    start, tp = NOW_MS - 48 * HOUR, TopicPartition("orders", 0)
-    memory.create_topic("orders", 1)
-    memory.produce("orders", timestamps_ms=[start, start + HOUR, start + 1, start + HOUR + 1, start + 2 * HOUR])
-    pipeline = Pipeline(memory.reader, store, "orders", group, {})
-    first, second = window(start, start + HOUR), window(start + HOUR, start + 2 * HOUR)
+    pipeline, (first, second, _) = three_hours_out_of_order(memory, store, group)
     if by == "compaction":
         pipeline.run("first", **first)
     assert pipeline.run("second", **second).ranges == [(1, 4)]
     if by == "compaction":
-        memory.hands.compact(tp, [NOW_MS], {1: 5})
+        memory.hands.compact(TopicPartition("orders", 0), [NOW_MS], {1: 5})
         again = pipeline.run("first", re_plan=True, **first)
     else:
         memory.delete_records("orders", 2)
@@ -303,14 +310,10 @@ def test_a_window_reads_what_the_one_before_has_left_to_it_though_its_first_reco
     memory: AnyCluster, store: LocalStore, group: str, by: str
 ) -> None:
     """The look-up gives a later record then. What lay in front of it was in no window, and what is gone not counted."""
-    start, tp = NOW_MS - 48 * HOUR, TopicPartition("orders", 0)
-    memory.create_topic("orders", 1)
-    memory.produce("orders", timestamps_ms=[start, start + HOUR, start + 1, start + HOUR + 1, start + 2 * HOUR])
-    pipeline = Pipeline(memory.reader, store, "orders", group, {})
-    first, second = window(start, start + HOUR), window(start + HOUR, start + 2 * HOUR)
+    pipeline, (first, second, third) = three_hours_out_of_order(memory, store, group)
     assert pipeline.run("first", **first).ranges == [(0, 1)]
     if by == "compaction":
-        memory.hands.compact(tp, [NOW_MS], {1: 5})
+        memory.hands.compact(TopicPartition("orders", 0), [NOW_MS], {1: 5})
         assert pipeline.run("second", **second).ranges == [(1, 4)]
     else:
         memory.delete_records("orders", 2)
@@ -319,7 +322,7 @@ def test_a_window_reads_what_the_one_before_has_left_to_it_though_its_first_reco
         run = pipeline.run("second", data_loss="advance", **second)
         assert (run.ranges, run.plan.lost, late(run.plan)) == ([(2, 4)], 1, [0])
     assert pipeline.resolve("second", **second).assignment.warnings == (), "nor does it miss what it has"
-    assert pipeline.run("third", **window(start + 2 * HOUR, start + 3 * HOUR)).ranges[0][0] == 4
+    assert pipeline.run("third", **third).ranges[0][0] == 4
 
 
 def test_G5_a_topic_that_the_window_before_has_and_the_pattern_finds_no_more_is_refused(
