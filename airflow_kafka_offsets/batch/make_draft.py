@@ -194,10 +194,9 @@ def _known(request: PlanRequest, description: ClusterDescription, held: Held | N
     counted = saved if saved is not None and saved.cluster_id == description.cluster_id else None
     before, topic_ids = position or counted, description.topic_ids
     recreated = topics_made_anew(before.topic_ids if before else {}, topic_ids)
-    if position is not None:
-        refuse_topics_made_anew(request, position, topic_ids)
     positions = None
     if position is not None:
+        refuse_topics_made_anew(request, position, topic_ids)
         adopted = {tp: Known(c.offset, "group moved → adopted", c.leader_epoch) for tp, c in start.adopted.items()}
         known = {tp: Known(o.offset, "position", o.leader_epoch) for tp, o in position.offsets.items()}
         positions = {tp: found for tp, found in {**known, **adopted}.items() if tp.topic not in recreated}

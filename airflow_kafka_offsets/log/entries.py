@@ -13,6 +13,7 @@ holder is who wrote the last plan or ``taken``.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
@@ -157,16 +158,16 @@ Entry = Planned | Taken | Committed
 StoredEntry = Entry | Cleaned
 
 
-class SincePlan:
+class SincePlan(ABC):
     """Who has a batch, as the entries after its plan say: of a batch that is known whole, and of one in a line."""
 
     __slots__ = ()
     later: tuple[Taken | Committed, ...]
 
     @property
+    @abstractmethod
     def began(self) -> tuple[Actor, int]:
         """Who planned it, and when."""
-        raise NotImplementedError
 
     @property
     def committed(self) -> Committed | None:

@@ -79,7 +79,7 @@ class IcebergSink(TableSink):
         write_among_others(partial(self._overwrite, keyed, batch), [_LACKS_A_COLUMN])
         try:
             batch.look(f"{self.output}, which this attempt has written")
-        except Exception:
+        except Exception:  # it is late, or cannot know that it is not: it has not written then
             self._take_back(keyed, batch)
             raise
         return self.written(spark, batch)
