@@ -132,7 +132,10 @@ def assign(decision: Decision, order: RunsBatch, s: Situation, world: World) -> 
             return steps.create(decision)
         case Replace(batch, plan):
             again = put_in_place(batch, plan, s, world)
-            return None if again is None else steps.settle(again, plan.splits_to_start(), decision.sentence)
+            is_new = batch.log.plan.withdrawn
+            return (
+                None if again is None else steps.settle(again, plan.splits_to_start(), decision.sentence, is_new=is_new)
+            )
         case Do(_, splits, _, sentence, waiting, warnings):
             mine = taken(decision)
             return None if mine is None else steps.settle(mine, splits, sentence, waiting, warnings)
@@ -177,17 +180,16 @@ class _Steps:
             plan = named(decision.draft, batch_name_of(claim, pipeline.pipeline_id), me)
             planned = Planned(plan, history=decision.history)
             begun = pipeline.begin_window(claim.name, decision.number, planned)
-            return None if begun is None else self._new(begun, decision)
+            return None if begun is None else self._new(begun, decision.sentence)
         key = draw_key(decision.number, self.order.request.run_context.now_ms)
         plan = named(decision.draft, BatchName(key, decision.number, decision.after), me)
         batch = pipeline.begin(decision.number, Planned(plan, decision.position, decision.history))
         if batch is None or not pipeline.is_newest(batch):
             return None
-        return self._new(batch, decision)
+        return self._new(batch, decision.sentence)
 
-    def _new(self, batch: StoredBatch, decision: Create) -> Assignment:
-        settled = self.settle(batch, batch.log.plan.splits_to_start(), decision.sentence)
-        return replace(settled, is_new=True)
+    def _new(self, batch: StoredBatch, sentence: str) -> Assignment:
+        return self.settle(batch, batch.log.plan.splits_to_start(), sentence, is_new=True)
 
     def settle(
         self,
@@ -196,6 +198,8 @@ class _Steps:
         sentence: str,
         waiting: int = 0,
         warnings: tuple[str, ...] = (),
+        *,
+        is_new: bool = False,
     ) -> Assignment:
         """Sign the group or claim the window; then write down which batch this run does, and claim its output."""
         if not self.order.request.window:
@@ -204,10 +208,10 @@ class _Steps:
         else:
             claim = claim_of(batch.log.plan)
             if batch.log.committed is None:  # a committed window that is done again stands where it stood
-                self._claim(batch, claim)
+                self._claim(batch, claim, is_new=is_new)
             # Windows by time and by offsets do not see whether they overlap each other: each kind has its own outputs.
             self._put_on_record(batch, "windows" if isinstance(claim, TimeClaim) else "windows by offsets")
-        return Assignment(batch, tuple(splits), sentence, waiting, warnings)
+        return Assignment(batch, tuple(splits), sentence, waiting, warnings, is_new=is_new)
 
     def _sign(self, plan: Plan) -> None:
         """Not on another cluster than the plan's: what is in a group there is not this pipeline's to sign."""
@@ -238,7 +242,7 @@ class _Steps:
         records += [partial(claim_output, pipeline.store, output, pipeline.pipeline_id, kind) for output in outputs]
         list(together(pipeline.store, *records))
 
-    def _claim(self, batch: StoredBatch, claim: Claim) -> None:
+    def _claim(self, batch: StoredBatch, claim: Claim, *, is_new: bool) -> None:
         """Claim the window's name in each place that it lies in, and give way to one that was there first.
 
         Of two windows that overlap at least one finds the other; two that plan in the same moment may both be refused.
@@ -250,7 +254,9 @@ class _Steps:
             return  # given up: else two that have begun would block each other
         others = self._in_the_way(name, claim)
         if others:
-            raise WindowOverlaps(str(claim), pipeline.pipeline_id, others, self._withdraw(batch))
+            unknown = is_new or self.order.request.jobs_tell  # else a job may have written that says nothing of it
+            withdrawn = unknown and self._withdraw(batch)
+            raise WindowOverlaps(str(claim), pipeline.pipeline_id, others, withdrawn)
 
     def _in_the_way(self, name: str, claim: Claim) -> list[str]:
         """A line for each other window that has, or may have, records of this one."""

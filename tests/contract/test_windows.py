@@ -392,6 +392,23 @@ def test_a_window_that_a_job_has_begun_is_not_withdrawn(in_memory: Pipeline) -> 
         in_memory.resolve("first", **hours(0, 2))
 
 
+def test_a_window_whose_job_tells_nobody_that_it_has_begun_is_not_withdrawn_once_it_was_handed_over(
+    in_memory: Pipeline,
+) -> None:
+    """A job that is given its offsets may have written; the window that was never handed over is withdrawn as ever."""
+    second = in_memory.resolve("second", **hours(1, 3), jobs_tell=False)
+    remove_claims(in_memory, 1, 3)
+    in_memory.resolve("first", **hours(0, 2), jobs_tell=False)
+    with pytest.raises(WindowOverlaps) as refused:
+        in_memory.resolve("second", **hours(1, 3), jobs_tell=False)
+    assert not refused.value.withdrawn
+    assert as_it_is_now(second.batch).log.plan == second.plan
+    for _ in range(2):
+        with pytest.raises(WindowOverlaps) as refused:
+            in_memory.resolve("third", **hours(1, 4), jobs_tell=False)
+        assert refused.value.withdrawn
+
+
 def test_of_two_windows_that_have_both_begun_one_is_emptied_and_the_other_goes_on(in_memory: Pipeline) -> None:
     second = in_memory.resolve("second", **hours(1, 3)).spark()
     remove_claims(in_memory, 1, 3)

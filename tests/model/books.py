@@ -626,6 +626,19 @@ class Books:
         elif standing is not None:
             assert planned_rows(standing).get(mine.split, set()) <= have, f"{attempt} makes a committed output smaller"
 
+    def on_swap_by_offsets(self, plan_object: str, plan: Plan, split: int, rows: Rows) -> None:
+        """Nothing holds off a job that asks nobody, whose batch was planned anew or is committed."""
+        self.tick()
+        assert plan.batch is not None
+        current, key = self.planned(plan_object.rpartition("/")[0]), plan.batch.key
+        place = (plan.asked.output or "", key, split)
+        is_current = current is not None and current.plan.plan_id == plan.plan_id
+        is_right = {(log, offset) for log, offset, _ in rows} == planned_rows(plan)[split]
+        is_open = key not in self.commits and key not in self.windows
+        self.late.pop(place, None)
+        if not is_current or not (is_right or is_open):
+            self.late[place] = None
+
     def _require_looked(self, attempt: SplitAttempt, mine: Try) -> None:
         planned_by = int(attempt.plan_object.rpartition("/")[2].removesuffix(".json"))
         for k, entry in self.logs.get(mine.folder, {}).items():

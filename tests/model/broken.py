@@ -84,6 +84,7 @@ BROKEN = (
     _broken("a window is claimed before the others are looked at", ("_Steps._claim", Without("pipeline.claim")), ("_Steps._claim", Rather("_in_the_way", "others = self._in_the_way(name, claim)\npipeline.claim(name, claim.places, batch.log.plan_number)"))),
     _broken("a withdrawn window is planned anew", ("why_anew", Never("withdrawn"))),
     _broken("a window that a driver has begun is not withdrawn", ("_Steps._withdraw", Instead("batch.log.committed or has_begun(batch.store, batch.plan_object)", "batch.log.committed")), ("_Steps._withdraw", Instead("withdrawn is None or has_begun(batch.store, batch.plan_object)", "withdrawn is None"))),
+    _broken("a window that a job may have begun is not withdrawn", ("_Steps._claim", Instead("is_new or self.order.request.jobs_tell", "True"))),
     _broken("a driver looks before it writes", ("SplitAttempt.look", Always("rival is None and replaced is None"))),
     _broken("a driver looks at its report", ("SplitAttempt.report", Never("rival is not None or replaced is not None"))),
     _broken("nothing written is no write", ("Attempt.may_have_written", Always("wrote"))),

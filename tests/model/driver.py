@@ -48,6 +48,28 @@ def drive(world: World, handed: Handed, split: int, *, short: bool = False) -> N
     attempt.report(_report(plan, attempt, rows))
 
 
+def drive_by_offsets(world: World, handed: Handed, split: int) -> None:
+    """A job of the user's own, which knows its offsets alone: it asks the store nothing, and writes under its batch.
+
+    Spark knows no topic ids: it reads what is at the offsets. Not modelled: that it works for long. Nothing holds off
+    one whose batch is planned anew meanwhile.
+    """
+    plan, rows = handed.plan, set[Row]()
+    assert plan is not None
+    assert plan.batch is not None
+    for p in plan.splits[split]:
+        topic = world.cluster.topics.get(p.topic_partition.topic)
+        log = topic.logs.get(p.topic_partition.partition) if topic else None
+        if topic is None or log is None or log.leader is None:
+            raise SparkFailed
+        if p.start_offset < log.log_start_offset or p.end_offset > log.high_watermark:
+            raise SparkFailed
+        there = (world.cluster.cluster_id, topic.topic_id, p.topic_partition.partition)
+        rows |= {(there, offset, world.cut_at(there, offset)) for offset in range(p.start_offset, p.end_offset)}
+    world.lake.swap(plan.asked.output or "", plan.batch.key, split, frozenset(rows))
+    world.books.on_swap_by_offsets(handed.plan_object, plan, split, frozenset(rows))
+
+
 class _Sink:
     """A sink that can tell which keys its output holds."""
 

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,7 @@ from tests.asked import request_parameters
 from tests.cluster.memory import InMemoryCluster, MemoryTransaction
 from tests.engine import Asker, Assignment, find_old, plan_batch, remove, skip_batch, skip_window
 from tests.model.books import Books
-from tests.model.driver import drive, records_gone
+from tests.model.driver import drive, drive_by_offsets, records_gone
 from tests.model.lake import NO_LOG, Lake, Log
 from tests.model.reader import check_log, check_windows
 from tests.model.steps import Step, SteppedCluster, SteppedStore
@@ -39,6 +39,7 @@ from tests.model.store import MemoryStore
 TOPICS = ("orders", "orders-2")
 T = 1_704_103_200_000
 NOW = 1_800_000_000_000
+OF_THE_JOB = ("require_report", "given_offsets")
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ class World:
 
     def __init__(self, modes: Mapping[str, dict[str, Any]], *, looks: bool = True) -> None:
         self.modes, self.looks = modes, looks
+        self.given_offsets = any(mode["given_offsets"] for mode in modes.values())
         self.cluster = Cluster()
         self.cluster.create_topic("__consumer_offsets")
         self.cluster.create_topic(TOPICS[0], 2)
@@ -150,7 +152,7 @@ class World:
             ask |= {"bounded_mode": "timestamp", "bounded_timestamp": end}
 
         def call() -> Assignment:
-            modes = {name: value for name, value in self.modes[run.pipeline].items() if name != "require_report"}
+            modes = {name: value for name, value in self.modes[run.pipeline].items() if name not in OF_THE_JOB}
             given = {"topic_pattern": "orders.*", "auto_offset_reset": "earliest", **modes}
             given |= {"pipeline_id": run.pipeline, "output_name": self.output_of(run.pipeline), **ask}
             if given["startup_mode"] == "timestamp":
@@ -162,6 +164,7 @@ class World:
             if run.window:
                 given |= {"output_name": self.windows_output_of(run.pipeline)}
             request = request_for({}, request_parameters(**given), RunContext(NOW, run_type="scheduled"))
+            request = replace(request, jobs_tell=not self.modes[run.pipeline]["given_offsets"])
             asker = Asker(request, run.key, self._log(run.pipeline), self.stepped, self)
             return plan_batch(asker)
 
@@ -197,8 +200,16 @@ class World:
     def start_driver(self, run: Run, split: int, *, short: bool = False) -> Step:
         handed = run.handed
         assert handed is not None
-        short = short and self.modes[run.pipeline]["require_report"]  # such a job has to make one
-        run.drivers[split] = self._step("spark", run, run.ask, lambda: drive(self, handed, split, short=short))
+        modes = self.modes[run.pipeline]
+        short = short and modes["require_report"]  # such a job has to make one
+
+        def call() -> None:
+            if modes["given_offsets"]:
+                drive_by_offsets(self, handed, split)
+            else:
+                drive(self, handed, split, short=short)
+
+        run.drivers[split] = self._step("spark", run, run.ask, call)
         return run.drivers[split]
 
     def start_commit(self, run: Run) -> Step:
