@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, RunKey, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
@@ -18,7 +17,7 @@ from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.plan.plan import Draft
 from airflow_kafka_offsets.plan.plan_json import plan_to_dict, spark_options
 from airflow_kafka_offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.request.parse_request import RunContext
+from airflow_kafka_offsets.request.parse_request import RunContext, request_for
 from airflow_kafka_offsets.request.subscription import TopicPattern
 from airflow_kafka_offsets.stores.open import open_store
 from tests.engine import Asker, Assignment, NoAirflow, PlanReference, commit_batch, mirror, plan_batch, plan_offsets

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, cast
 
-from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.batch.decide import decide_run
 from airflow_kafka_offsets.batch.engine import decided
 from airflow_kafka_offsets.batch.look_ups import World
@@ -21,7 +20,7 @@ from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, TopicPart
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.plan import Draft
 from airflow_kafka_offsets.request.parameters import RequestParameters, names_of
-from airflow_kafka_offsets.request.parse_request import PlanRequest, RunContext
+from airflow_kafka_offsets.request.parse_request import PlanRequest, RunContext, request_for
 from airflow_kafka_offsets.stores.open import open_store
 from airflow_kafka_offsets.stores.store import Store
 

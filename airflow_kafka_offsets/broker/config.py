@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_kafka_offsets.errors import InvalidRequest
-
-# Measured on a 4.1 broker: 32,767 bytes is what a request's string may be (KIP-482), and from 32,736 on the broker
-# cannot describe a group that it has (its answer is UNKNOWN).
-MAX_GROUP_ID_BYTES = 32_700
-_CUT_OFF = " \t\n\v\f\r"  # C's isspace(), which librdkafka skips at the beginning of a value
+from airflow_kafka_offsets.request.problems import parsed
+from airflow_kafka_offsets.request.subscription import usable_group_id
 
 # A connection is often written for a consumer or a producer. AdminClient refuses `on_commit`, and warns of the others.
 _NOT_FOR_ADMIN = {
@@ -46,36 +43,11 @@ def admin_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name not in _NOT_FOR_ADMIN}
 
 
-def group_id_problem(group_id: str) -> str | None:
-    """Why a group's name cannot be used, as the end of a sentence that begins with the name; ``None`` if it can.
-
-    librdkafka does not refuse such names: it ends the process by an assertion (an empty one, one that UTF-8 cannot
-    write), asks for another group (it cuts leading white space off, and everything from a NUL on) or waits until the
-    deadline (a long one).
-    """
-    if not group_id.strip(_CUT_OFF):
-        return "is empty"
-    if group_id[0] in _CUT_OFF:
-        return "begins with white space, which the Kafka client cuts off: it would use another group"
-    if "\0" in group_id:
-        return "has a NUL in it, where the Kafka client ends the name: it would use another group"
-    try:
-        size = len(group_id.encode())
-    except UnicodeEncodeError as error:
-        return f"cannot be written as UTF-8 (character {error.start + 1} is a lone surrogate)"
-    if size > MAX_GROUP_ID_BYTES:
-        return f"has {size} bytes, and Kafka takes {MAX_GROUP_ID_BYTES} at most"
-    return None
-
-
 def refuse_name(group_id: str) -> None:
     """
     :raises InvalidRequest: a name that librdkafka or Kafka cannot use; some of them would end the process.
     """
-    problem = group_id_problem(group_id)
-    if problem is not None:
-        shown = group_id if len(group_id) <= 80 else f"{group_id[:80]}…"
-        raise InvalidRequest((f"group_id {shown!r} {problem}.",))
+    parsed("group_id", lambda: usable_group_id(group_id))
 
 
 def group_settings(group_id: str, *, stable: bool, patience_s: float) -> dict[str, Any]:

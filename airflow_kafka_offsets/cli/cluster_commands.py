@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from airflow_kafka_offsets.batch.complete_request import request_for, scope_for
 from airflow_kafka_offsets.batch.look_ups import topics_that_exist
 from airflow_kafka_offsets.batch.measured_lag import (
     PartitionState,
@@ -35,9 +34,9 @@ from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.plan.plan_json import plan_to_dict
 from airflow_kafka_offsets.request.offset_maps import IN_PLACES, is_place, mapping, to_csv, to_flink
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters
-from airflow_kafka_offsets.request.parse_request import RunContext
+from airflow_kafka_offsets.request.parse_request import RunContext, request_for
 from airflow_kafka_offsets.request.problems import parsed
-from airflow_kafka_offsets.request.subscription import Scope
+from airflow_kafka_offsets.request.subscription import Scope, scope_for
 from airflow_kafka_offsets.request.times import in_units
 
 

@@ -69,7 +69,7 @@ from airflow_kafka_offsets.request.parameters import (
     ScopeParameters,
     parameters_of,
 )
-from airflow_kafka_offsets.request.parse_request import OutputOrigin
+from airflow_kafka_offsets.request.parse_request import OutputOrigin, request_for
 from airflow_kafka_offsets.request.policies import CommitMode, PolicyAnswers, ResetStrategy, restart_word
 from airflow_kafka_offsets.request.problems import Problems, parsed
 from airflow_kafka_offsets.request.run_conf import with_conf
@@ -492,7 +492,6 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
     def _assignment(self, context: Any, hook: KafkaOffsetsHook, pipeline: PipelineLog) -> tuple[Assignment, list[str]]:
         """What the run does, and the log lines that say what it was asked."""
         # The engine is imported where it runs: a DAG's file is parsed often.
-        from airflow_kafka_offsets.batch.complete_request import request_for
         from airflow_kafka_offsets.batch.engine import assign_batch
         from airflow_kafka_offsets.batch.look_ups import World
         from airflow_kafka_offsets.batch.orders import RunsBatch

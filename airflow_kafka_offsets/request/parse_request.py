@@ -6,8 +6,8 @@ one :class:`~airflow_kafka_offsets.errors.InvalidRequest` carries every problem,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -25,7 +25,7 @@ from airflow_kafka_offsets.request.offset_maps import at_least_one, parse_offset
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters
 from airflow_kafka_offsets.request.policies import Policies, RunOrders, take_policies, take_run_orders
 from airflow_kafka_offsets.request.problems import Problems, one_of, parse_flag, plain_text
-from airflow_kafka_offsets.request.subscription import Scope, TopicList, take_scope
+from airflow_kafka_offsets.request.subscription import Scope, TopicList, by_connection, take_scope, with_connection
 from airflow_kafka_offsets.request.times import (
     DEFAULT_CLOCK_SKEW_MS,
     DEFAULT_IDLE_TIMEOUT_MS,
@@ -147,6 +147,16 @@ class PlanRequest:
     def reads_commits(self) -> bool:
         """Whether an offset of this plan can come from the group."""
         return isinstance(self.startup, SpecificOffsets) or "group-offsets" in (self.startup, self.bounded)
+
+
+def request_for(client_config: Mapping[str, Any], asked: RequestParameters, run_context: RunContext) -> PlanRequest:
+    """The request, where the connection's settings say what the parameters leave out.
+
+    :raises InvalidRequest: with every problem.
+    """
+    with names(by_connection(asked)):
+        request = parse_request(with_connection(client_config, asked), run_context)
+    return replace(request, reset_by_client=asked.auto_offset_reset is None)
 
 
 def parse_request(asked: RequestParameters, run_context: RunContext) -> PlanRequest:

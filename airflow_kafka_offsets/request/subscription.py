@@ -1,17 +1,22 @@
-"""The scope of a question: topics, group, isolation level and pipeline. Sensors, lag and plans share it."""
+"""The scope of a question: topics, group, isolation level and pipeline. Sensors, lag and plans share it.
+
+What the parameters leave out, the connection's consumer settings say.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, get_args
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeVar, get_args
 
-from airflow_kafka_offsets.errors import InvalidRequest, named
+from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, named, names
 from airflow_kafka_offsets.kafka_values import IsolationLevel, TopicPartition
 from airflow_kafka_offsets.request.offset_maps import TOPIC, mapping, natural, partition_named
 from airflow_kafka_offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.request.problems import Problems, one_line, one_of, plain_text
+
+T = TypeVar("T", bound=ScopeParameters)
 
 _INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}  # Kafka's Topic.INTERNAL_TOPICS
 
@@ -91,6 +96,29 @@ class Scope:
     pipeline_id: str | None = None
 
 
+_SETTINGS = {"group_id": "group.id", "isolation_level": "isolation.level", "auto_offset_reset": "auto.offset.reset"}
+
+
+def with_connection(client_config: Mapping[str, Any], asked: T) -> T:
+    return replace(asked, **{name: client_config.get(_SETTINGS[name]) for name in _left_out(asked)})
+
+
+def by_connection(asked: ScopeParameters) -> dict[str, str]:
+    """What problems call the parameters that the connection decides: its settings."""
+    return {name: f"{_SETTINGS[name]} in {named(CONNECTION)}" for name in _left_out(asked)}
+
+
+def _left_out(asked: ScopeParameters) -> list[str]:
+    """The parameters that the connection decides."""
+    return [name for name in _SETTINGS if getattr(asked, name, "none") is None]
+
+
+def scope_for(client_config: Mapping[str, Any], asked: ScopeParameters) -> Scope:
+    """:raises InvalidRequest: with every problem."""
+    with names(by_connection(asked)):
+        return parse_scope(with_connection(client_config, asked))
+
+
 def parse_scope(parameters: ScopeParameters) -> Scope:
     """The scope on its own, for sensors and the command line.
 
@@ -113,7 +141,7 @@ def take_scope(problems: Problems, asked: ScopeParameters) -> Scope | None:
         ),
         "read_uncommitted",
     )
-    group_id = problems.take("group_id", lambda: parse_name(asked.group_id, _GROUP), None)
+    group_id = problems.take("group_id", lambda: parse_group_id(asked.group_id, _GROUP), None)
     pipeline_id = problems.take("pipeline_id", lambda: parse_name(asked.pipeline_id, _PIPELINE), None)
     return None if subscription is None else Scope(subscription, group_id, isolation, pipeline_id)
 
@@ -140,6 +168,49 @@ def parse_name(value: str | None, if_empty: str) -> str | None:
     if not value.strip():
         raise ValueError(if_empty)
     return one_line(value)
+
+
+def parse_group_id(value: str | None, if_empty: str) -> str | None:
+    """A group's name: as ``parse_name``, before a cluster is asked."""
+    name = parse_name(value, if_empty)
+    return None if name is None else usable_group_id(name)
+
+
+def usable_group_id(group_id: str) -> str:
+    """:raises ValueError: a name that librdkafka or Kafka cannot use."""
+    problem = group_id_problem(group_id)
+    if problem is not None:
+        shown = group_id if len(group_id) <= 80 else f"{group_id[:80]}…"
+        raise ValueError(f"{shown!r} {problem}")
+    return group_id
+
+
+# Measured on a 4.1 broker: 32,767 bytes is what a request's string may be (KIP-482), and from 32,736 on the broker
+# cannot describe a group that it has (its answer is UNKNOWN).
+MAX_GROUP_ID_BYTES = 32_700
+_CUT_OFF = " \t\n\v\f\r"  # C's isspace(), which librdkafka skips at the beginning of a value
+
+
+def group_id_problem(group_id: str) -> str | None:
+    """Why a group's name cannot be used, as the end of a sentence that begins with the name; ``None`` if it can.
+
+    librdkafka does not refuse such names: it ends the process by an assertion (an empty one, one that UTF-8 cannot
+    write), asks for another group (it cuts leading white space off, and everything from a NUL on) or waits until the
+    deadline (a long one).
+    """
+    if not group_id.strip(_CUT_OFF):
+        return "is empty"
+    if group_id[0] in _CUT_OFF:
+        return "begins with white space, which the Kafka client cuts off: it would use another group"
+    if "\0" in group_id:
+        return "has a NUL in it, where the Kafka client ends the name: it would use another group"
+    try:
+        size = len(group_id.encode())
+    except UnicodeEncodeError as error:
+        return f"cannot be written as UTF-8 (character {error.start + 1} is a lone surrogate)"
+    if size > MAX_GROUP_ID_BYTES:
+        return f"has {size} bytes, and Kafka takes {MAX_GROUP_ID_BYTES} at most"
+    return None
 
 
 def _subscription(problems: Problems, asked: ScopeParameters) -> Subscription | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_kafka_offsets.request.subscription import parse_name
+from airflow_kafka_offsets.request.subscription import parse_group_id
 from airflow_kafka_offsets.sensors.waiting_sensor import Known, WaitingSensor
 from airflow_kafka_offsets.task_docs import GROUP_EMPTY_DOC
 from airflow_kafka_offsets.triggers.sensor_waits import GroupEmptyTrigger
@@ -38,7 +38,9 @@ class GroupEmptySensor(WaitingSensor):
         self.group_id = group_id
         known = Known(self)
         known.take(
-            "group_id", lambda: parse_name(known.value("group_id"), "is empty; name the group, or leave it out"), None
+            "group_id",
+            lambda: parse_group_id(known.value("group_id"), "is empty; name the group, or leave it out"),
+            None,
         )
         self.refuse_what_is_wrong(known.final)
 

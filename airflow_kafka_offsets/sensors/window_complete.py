@@ -8,12 +8,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_kafka_offsets.batch.complete_request import with_connection
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.run_context import run_context_of
 from airflow_kafka_offsets.request.dag_checks import BEST_RUN_CONTEXT
 from airflow_kafka_offsets.request.parameters import ScopeParameters, parameters_of
 from airflow_kafka_offsets.request.parse_request import RunContext, WindowEnd, parse_window_end
+from airflow_kafka_offsets.request.subscription import with_connection
 from airflow_kafka_offsets.request.times import DEFAULT_IDLE_TIMEOUT_MS, parse_wait_ms, parse_width
 from airflow_kafka_offsets.sensors.waiting_sensor import TIMEOUT_S, Known, WaitingSensor, watched_pipeline_id
 from airflow_kafka_offsets.task_docs import WINDOW_DOC

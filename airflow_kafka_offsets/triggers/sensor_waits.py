@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.batch.complete_request import with_connection
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, listed, named
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
@@ -20,7 +19,7 @@ from airflow_kafka_offsets.request.commit_target import target_from_dict
 from airflow_kafka_offsets.request.modes import time_of
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters
 from airflow_kafka_offsets.request.policies import parse_policies
-from airflow_kafka_offsets.request.subscription import parse_scope
+from airflow_kafka_offsets.request.subscription import parse_scope, with_connection
 from airflow_kafka_offsets.triggers.deferred_wait import NotYet, WaitingTrigger
 from airflow_kafka_offsets.triggers.shared_client import cluster_of
 

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
-from airflow_kafka_offsets.batch.complete_request import scope_for
 from airflow_kafka_offsets.batch.measured_lag import lag_question, look_at_lag
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
@@ -16,6 +15,7 @@ from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.consumer_lag import Lag, parse_limits
 from airflow_kafka_offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.request.subscription import scope_for
 from airflow_kafka_offsets.triggers.deferred_wait import NotYet, WaitingTrigger
 from airflow_kafka_offsets.triggers.shared_client import cluster_of
 

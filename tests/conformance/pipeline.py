@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.plan.plan import Draft, Plan
-from airflow_kafka_offsets.request.parse_request import PlanRequest, RunContext
+from airflow_kafka_offsets.request.parse_request import PlanRequest, RunContext, request_for
 from tests.asked import request_parameters
 from tests.conformance.situations import NOW
 from tests.contract import pipeline as contract

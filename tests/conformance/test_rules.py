@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.errors import KafkaOffsetsError, PartitionsRefused
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.plan.plan import Draft
-from airflow_kafka_offsets.request.parse_request import RunContext
+from airflow_kafka_offsets.request.parse_request import RunContext, request_for
 from tests.asked import request_parameters
 from tests.conformance.cases import CASES
 from tests.conformance.conftest import Site

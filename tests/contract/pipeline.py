@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.kafka_values import Actor, RunKey, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
@@ -21,7 +20,7 @@ from airflow_kafka_offsets.log.read_reports import SplitAttempt, begin, require_
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, Proof, ReadReport
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.position import Position
-from airflow_kafka_offsets.request.parse_request import OutputOrigin, PlanRequest, RunContext
+from airflow_kafka_offsets.request.parse_request import OutputOrigin, PlanRequest, RunContext, request_for
 from airflow_kafka_offsets.request.policies import Skip, restart_word
 from airflow_kafka_offsets.stores.store import Store
 from tests.asked import request_parameters

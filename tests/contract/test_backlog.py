@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.batch.carry_out import named
-from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import NotAuthorized
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, TopicSettings
 from airflow_kafka_offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.plan.plan import BatchName, Draft, new_key
 from airflow_kafka_offsets.plan.plan_json import plan_from_dict, plan_to_dict
-from airflow_kafka_offsets.request.parse_request import RunContext
+from airflow_kafka_offsets.request.parse_request import RunContext, request_for
 from tests.asked import request_parameters
 from tests.contract.conftest import AnyCluster
 from tests.engine import last_sentence, preview

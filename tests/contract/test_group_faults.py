@@ -19,11 +19,11 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.broker.config import MAX_GROUP_ID_BYTES, group_id_problem
 from airflow_kafka_offsets.broker.group_offsets import GROUP_CHUNK
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, InvalidRequest
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
+from airflow_kafka_offsets.request.subscription import MAX_GROUP_ID_BYTES, group_id_problem
 from benchmarks.floor import Floor
 from testbed import kafka_answers, kafka_proxy
 from testbed.broker import KafkaBroker

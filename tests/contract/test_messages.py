@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import ClusterUnavailable, ReadNotVerified
 from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
 from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin, together
 from airflow_kafka_offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.request.parse_request import RunContext
+from airflow_kafka_offsets.request.parse_request import RunContext, request_for
 from airflow_kafka_offsets.request.times import iso
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.pipeline import Pipeline

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.batch.measured_lag import lag_question, look_at_lag
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.clock import now_ms
@@ -18,7 +17,7 @@ from airflow_kafka_offsets.plan.consumer_lag import Lag, parse_limits
 from airflow_kafka_offsets.plan.lag_and_margin import lag_and_margin, together
 from airflow_kafka_offsets.plan.plan import Draft
 from airflow_kafka_offsets.request.parameters import ScopeParameters
-from airflow_kafka_offsets.request.parse_request import RunContext
+from airflow_kafka_offsets.request.parse_request import RunContext, request_for
 from airflow_kafka_offsets.request.subscription import parse_scope
 from testbed.broker import KafkaBroker
 from testbed.cache import Say

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.errors import NotAuthorized
 from airflow_kafka_offsets.plan.plan import Draft
 from airflow_kafka_offsets.plan.plan_json import plan_to_dict
-from airflow_kafka_offsets.request.parse_request import PlanRequest, RunContext
+from airflow_kafka_offsets.request.parse_request import PlanRequest, RunContext, request_for
 from tests.asked import request_parameters
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.engine import preview

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.batch.complete_request import request_for, scope_for
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.cli.options import OF_FIELD
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.plan.consumer_lag import parse_limits
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters, names_of
-from airflow_kafka_offsets.request.parse_request import RunContext, parse_window_end
+from airflow_kafka_offsets.request.parse_request import RunContext, parse_window_end, request_for
+from airflow_kafka_offsets.request.subscription import scope_for
 from airflow_kafka_offsets.stores.location import location_of
 from tests.builders import NOW
 from tests.request.asking import problems

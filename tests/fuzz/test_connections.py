@@ -9,13 +9,12 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from hypothesis import example, given
 
-from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.broker.connection import Connection
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.spark_kafka import handed_over
 from airflow_kafka_offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.request.parse_request import RunContext
+from airflow_kafka_offsets.request.parse_request import RunContext, request_for
 from tests.builders import NOW
 from tests.fuzz.strange import changed, changed_text, fuzzed
 

@@ -11,15 +11,15 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.batch.complete_request import request_for
-from airflow_kafka_offsets.broker.config import admin_settings, group_id_problem, refuse_name
+from airflow_kafka_offsets.broker.config import admin_settings, refuse_name
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError, StoreUnavailable
 from airflow_kafka_offsets.plan.job_arguments import parse_job_arguments
 from airflow_kafka_offsets.plan.window_claims import time_claim_of_name, window_of_key
 from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets, to_csv, to_flink
 from airflow_kafka_offsets.request.parameters import RequestParameters
-from airflow_kafka_offsets.request.parse_request import RunContext, parse_request
+from airflow_kafka_offsets.request.parse_request import RunContext, parse_request, request_for
 from airflow_kafka_offsets.request.run_conf import CONF_WORDS, refuse_misplaced, with_conf
+from airflow_kafka_offsets.request.subscription import group_id_problem
 from airflow_kafka_offsets.request.times import (
     iso,
     looks_like_seconds,

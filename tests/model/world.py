@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from airflow_kafka_offsets.batch.complete_request import request_for
 from airflow_kafka_offsets.batch.engine import take_pipeline_over
 from airflow_kafka_offsets.batch.orders import TakeOver
 from airflow_kafka_offsets.errors import ReadNotVerified
@@ -23,7 +22,7 @@ from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, RunKey, T
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, read_batch
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.position import ShiftBy
-from airflow_kafka_offsets.request.parse_request import RunContext
+from airflow_kafka_offsets.request.parse_request import RunContext, request_for
 from airflow_kafka_offsets.request.policies import Skip
 from tests import engine
 from tests.asked import request_parameters
