@@ -6,7 +6,7 @@ an answer means for one partition is decided in ``resolve``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from airflow_kafka_offsets.batch.retention_margin import near_retention
@@ -149,12 +149,8 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
         warnings=(
             *request.warnings,
             *topic_warnings,
-            *_startup_warning(request, start),
-            *_incomplete_warning(judged),
-            *_future_warning(request, facts, whole),
+            *_warnings(request, start, facts, planned, judged, ignored),
             *near_retention(request, s, planned, topics, began),
-            *_ignored_warning(ignored),
-            *_held_warning(planned),
             *group.warnings,
         ),
     )
@@ -396,41 +392,37 @@ def _with_margin(
 # ── warnings ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _startup_warning(request: PlanRequest, start: Start) -> list[str]:
+def _warnings(
+    request: PlanRequest,
+    start: Start,
+    facts: Facts,
+    planned: Sequence[PlannedPartition],
+    judged: Completeness | None,
+    ignored: Sequence[TopicPartition],
+) -> Iterator[str]:
+    """What a person should know of the draft."""
     began = start.position.startup if start.position else ""
-    if not began or str(request.startup) == began:
-        return []
-    return [
-        f"This pipeline began with {began} and goes on from its position: {request.startup} is not applied. To "
-        f"apply it once, set {named('restart')} to a new word (such as today's date).",
-    ]
-
-
-def _held_warning(planned: Sequence[PlannedPartition]) -> list[str]:
-    held = [p for p in planned if p.held]
-    if not held:
-        return []
-    lines = [f"{p.topic_partition} stays at {p.end_offset} ({p.end_reason})" for p in held]
-    return [f"{first_few(lines, _SHOWN, 'partitions', '; ')}. A later run reads on from there."]
-
-
-def _incomplete_warning(judged: Completeness | None) -> list[str]:
-    if judged is None or judged.complete:
-        return []
-    return [f"The end is not reached yet: {judged}. What arrives later is not in this plan."]
-
-
-def _future_warning(request: PlanRequest, facts: Facts, planned: Sequence[PlannedPartition]) -> list[str]:
-    found = [p.topic_partition for p in planned if ends_at_future(facts, p.topic_partition)]
-    if not found:
-        return []
-    lines = [future_in_words(facts, tp) for tp in found]
-    what = (
-        "This window ends there, and so does every later one; what comes behind it is in none of them"
-        if request.window
-        else "A look-up by time finds nothing behind it, so this plan goes on to the end of the log"
-    )
-    return [f"{first_few(lines, _SHOWN, 'partitions', '; ')}. {what}. Mend the producer."]
+    if began and str(request.startup) != began:
+        yield (
+            f"This pipeline began with {began} and goes on from its position: {request.startup} is not applied. To "
+            f"apply it once, set {named('restart')} to a new word (such as today's date)."
+        )
+    if judged is not None and not judged.complete:
+        yield f"The end is not reached yet: {judged}. What arrives later is not in this plan."
+    future = [future_in_words(facts, p.topic_partition) for p in planned if ends_at_future(facts, p.topic_partition)]
+    if future:
+        what = (
+            "This window ends there, and so does every later one; what comes behind it is in none of them"
+            if request.window
+            else "A look-up by time finds nothing behind it, so this plan goes on to the end of the log"
+        )
+        yield f"{first_few(future, _SHOWN, 'partitions', '; ')}. {what}. Mend the producer."
+    if ignored:
+        shown = first_few([*map(str, ignored)], _SHOWN)
+        yield f"Offsets are given for partitions that do not exist or are not subscribed to; they are ignored: {shown}."
+    held = [f"{p.topic_partition} stays at {p.end_offset} ({p.end_reason})" for p in planned if p.held]
+    if held:
+        yield f"{first_few(held, _SHOWN, 'partitions', '; ')}. A later run reads on from there."
 
 
 def _ignored(request: PlanRequest, partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
@@ -438,10 +430,3 @@ def _ignored(request: PlanRequest, partitions: Sequence[TopicPartition]) -> tupl
         tp for mode in (request.startup, request.bounded) if isinstance(mode, SpecificOffsets) for tp in mode.offsets
     }
     return tuple(sorted(named - set(partitions)))
-
-
-def _ignored_warning(ignored: Sequence[TopicPartition]) -> list[str]:
-    if not ignored:
-        return []
-    shown = first_few([*map(str, ignored)], _SHOWN)
-    return [f"Offsets are given for partitions that do not exist or are not subscribed to; they are ignored: {shown}."]
