@@ -7,10 +7,13 @@ sorted. Absent is null. A column that is not known is passed over: a later versi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
+from functools import cache
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NoReturn
+from types import NoneType
+from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
 
@@ -89,8 +92,46 @@ def flag(value: Any) -> bool:
     return value
 
 
-def flag_or_none(value: Any) -> bool | None:
-    return None if value is None else flag(value)
+_READERS: Mapping[Any, Callable[[Any], Any]] = {int: whole, str: text, bool: flag}
+
+
+def read_as(kind: Any, value: Any) -> Any:
+    """JSON → the value of a type: numbers, texts and truths, and literals, tuples, mappings and dataclasses of them.
+
+    A member that is not known is passed over. One that is missing has the field's default: an earlier version did not
+    write it.
+
+    :raises ValueError: it is of another type. Of another shape, it is a ``LookupError``, ``TypeError`` or
+        ``AttributeError``: whoever reads the whole says what it is not.
+    """
+    origin, inside = get_origin(kind), get_args(kind)
+    if kind in _READERS:
+        return _READERS[kind](value)
+    if NoneType in inside:
+        return None if value is None else read_as(inside[0], value)
+    if origin is Literal:
+        if value not in inside:
+            raise ValueError(f"{value!r} is none of {', '.join(inside)}")
+        return value
+    if origin is tuple and inside[-1] is Ellipsis:
+        return tuple(read_as(inside[0], item) for item in value)
+    if origin is tuple:
+        return tuple(read_as(of, value[index]) for index, of in enumerate(inside))
+    if origin is Mapping:
+        read_name: Callable[[str], Any] = int if inside[0] is int else text
+        return {read_as(inside[0], read_name(name)): read_as(inside[1], item) for name, item in value.items()}
+    members = {name: of for name, (of, may_lack) in _members(kind).items() if name in value or not may_lack}
+    return kind(**{name: read_as(of, value[name]) for name, of in members.items()})
+
+
+@cache
+def _members(kind: type[Any]) -> dict[str, tuple[Any, bool]]:
+    """The type of each field of a dataclass, and whether it has a default."""
+    types = get_type_hints(kind)
+    return {
+        one.name: (types[one.name], one.default is not MISSING or one.default_factory is not MISSING)
+        for one in fields(kind)
+    }
 
 
 def require_version(data: Mapping[str, Any], known: int, what: str) -> None:

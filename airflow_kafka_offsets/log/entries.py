@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
-from airflow_kafka_offsets.json_columns import flag, require_version, text, text_or_none, whole, whole_or_none
+from airflow_kafka_offsets.json_columns import read_as, require_version
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
 from airflow_kafka_offsets.plan.plan import BatchName, Plan, number_of
-from airflow_kafka_offsets.plan.plan_json import actor_from_dict, actor_to_dict, plan_from_dict, plan_to_dict
+from airflow_kafka_offsets.plan.plan_json import actor_to_dict, plan_from_dict, plan_to_dict
 from airflow_kafka_offsets.plan.position import Position
 
 VERSION = 1
@@ -382,12 +382,11 @@ def entry_from_dict(data: Mapping[str, Any]) -> StoredEntry:
     try:
         match data["entry"]:
             case "plan":
-                history = History(_definitions(data), _totals(data.get("totals", {})))
-                return Planned(_named(plan_from_dict(data["plan"])), _position(data["position"]), history)
+                plan, position = _named(plan_from_dict(data["plan"])), _position(data["position"])
+                return Planned(plan, position, read_as(History, data))
             case "taken":
-                attempts = {whole(int(split)): whole(number) for split, number in data["attempts"].items()}
-                unread = whole(data.get("unread", 0))
-                return Taken(actor_from_dict(data["by"]), whole(data["at_ms"]), attempts, unread)
+                taken: Taken = read_as(Taken, data)
+                return taken
             case "commit":
                 return replace(_commit(data), position=_position(data["position"]))
             case "cleaned":
@@ -414,10 +413,8 @@ def short_entry_from_dict(data: Mapping[str, Any]) -> StoredEntry | None:
 
 def _commit(data: Mapping[str, Any]) -> Committed:
     """Without its position."""
-    by, at_ms, plan_id = actor_from_dict(data["by"]), whole(data["at_ms"]), text(data["plan_id"])
-    set_aside, left_out = (whole(data.get(name, 0)) for name in ("set_aside", "left_out"))
-    reads, summary = text_or_none(data.get("reads")), _summary(data["summary"]) if "summary" in data else None
-    return Committed(by, at_ms, plan_id, None, set_aside, left_out, _definitions(data), reads, summary)
+    found: Committed = read_as(Committed, {**data, "position": None})
+    return found
 
 
 def log_of(entries: Sequence[StoredEntry], first_number: int) -> BatchLog:
@@ -442,32 +439,6 @@ def _position(data: Mapping[str, Any] | None) -> Position | None:
     return None if data is None else Position.from_dict(data)
 
 
-def _totals(data: Mapping[str, Any]) -> Totals:
-    return Totals(**{one.name: _READERS[str(one.type)](data[one.name]) for one in fields(Totals) if one.name in data})
-
-
 def _summary_to_dict(summary: Summary) -> dict[str, Any]:
     found = {one.name: getattr(summary, one.name) for one in fields(Summary)}
     return {**found, "by": [actor_to_dict(by) for by in summary.by], "totals": asdict(summary.totals)}
-
-
-def _summary(data: Mapping[str, Any]) -> Summary:
-    found = {one.name: _READERS[str(one.type)](data[one.name]) for one in fields(Summary)}
-    return Summary(**found)
-
-
-def _definitions(data: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(map(text, data.get("definitions", ())))
-
-
-_READERS: Mapping[str, Callable[[Any], Any]] = {
-    "str": text,
-    "str | None": text_or_none,
-    "int": whole,
-    "int | None": whole_or_none,
-    "bool": flag,
-    "tuple[Actor, ...]": lambda found: tuple(map(actor_from_dict, found)),
-    "tuple[str, str] | None": lambda found: found and (text(found[0]), text(found[1])),
-    "Totals": lambda found: _totals(found),
-}
-"""How a member of a summary, or of totals, is read, by its field's type."""

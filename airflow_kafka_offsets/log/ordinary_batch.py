@@ -18,12 +18,13 @@ from operator import sub
 from typing import Any
 
 from airflow_kafka_offsets.errors import StoreDamaged
+from airflow_kafka_offsets.json_columns import read_as
+from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.audit import AuditedBatch, OrdinaryBatch
 from airflow_kafka_offsets.log.entries import VERSION
 from airflow_kafka_offsets.log.read_reports import sole_attempts
 from airflow_kafka_offsets.log.verify_reads import digest_of_reads
 from airflow_kafka_offsets.plan.plan import BatchName
-from airflow_kafka_offsets.plan.plan_json import actor_from_dict
 from airflow_kafka_offsets.stores.objects import read_object
 from airflow_kafka_offsets.stores.store import Store
 
@@ -79,7 +80,7 @@ def _ordinary(before: Json, commit: Json, attempts: Mapping[int, int]) -> Ordina
     if not is_ordinary:
         return None
     name = BatchName(summary["key"], number)
-    by, at_ms = actor_from_dict(commit["by"]), commit["at_ms"]
+    by, at_ms = read_as(Actor, commit["by"]), commit["at_ms"]
     return OrdinaryBatch(AuditedBatch(name.key, str(name), "committed", by, at_ms, records), name, ended)
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from operator import attrgetter
-from typing import Any, get_args
+from typing import Any
 
 from airflow_kafka_offsets.json_columns import (
     flag,
-    flag_or_none,
     from_columns,
+    read_as,
     require_version,
     text,
     text_or_none,
@@ -25,15 +25,11 @@ from airflow_kafka_offsets.json_columns import (
 )
 from airflow_kafka_offsets.kafka_values import (
     Actor,
-    IsolationLevel,
     OffsetRange,
-    RunKey,
-    TimestampType,
     TopicPartition,
     by_topic,
     values_by_topic,
 )
-from airflow_kafka_offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.plan.plan import (
     Asked,
     BatchName,
@@ -45,9 +41,7 @@ from airflow_kafka_offsets.plan.plan import (
     SkippedRange,
     VerifiedSplit,
 )
-from airflow_kafka_offsets.request.modes import SplitBy
 from airflow_kafka_offsets.request.parse_request import MOST_SPLITS
-from airflow_kafka_offsets.request.problems import one_of
 
 VERSION = 1
 _COLUMNS = (
@@ -159,7 +153,7 @@ def plan_from_dict(data: Mapping[str, Any]) -> Plan:
 
 
 def _plan_from_fields(data: Mapping[str, Any]) -> Plan:
-    topics, batch, count = data["topics"], data["batch"], whole(data["splits"])
+    topics, count = data["topics"], whole(data["splits"])
     if not 0 < count <= MOST_SPLITS:
         raise ValueError(f"it has {count} splits, and there are 1 to {MOST_SPLITS}")
     splits: list[list[PlannedPartition]] = [[] for _ in range(count)]
@@ -171,37 +165,28 @@ def _plan_from_fields(data: Mapping[str, Any]) -> Plan:
             if not 0 <= number < count:
                 raise ValueError(f"{tp} is in split {number}, and there are {count}")
             splits[number].append(piece)
-    verified = {
-        whole(int(n)): VerifiedSplit(text(k["plan_id"]), whole(k["attempt"])) for n, k in data["verified"].items()
+    of_topics = {
+        "topic_ids": {topic: columns["topic_id"] for topic, columns in topics.items()},
+        "timestamp_types": {
+            topic: kind for topic, columns in topics.items() if (kind := columns.get("timestamp_type")) is not None
+        },
     }
+    found = read_as(Found, {**data, **of_topics, "ignored": ()})
     return Plan(
         pipeline=text_or_none(data["pipeline"]),
-        asked=_asked(data),
-        found=Found(
-            cluster_id=text(data["cluster_id"]),
-            topic_ids={topic: text_or_none(columns["topic_id"]) for topic, columns in topics.items()},
-            timestamp_types={
-                topic: one_of(columns["timestamp_type"], get_args(TimestampType))
-                for topic, columns in topics.items()
-                if columns.get("timestamp_type") is not None
-            },
-            window_complete=flag_or_none(data["window_complete"]),
-            low_watermark_ms=whole_or_none(data["low_watermark_ms"]),
-            vanished=tuple(map(text, data["vanished"])),
-            ignored=tuple(_parse_partition(text(item)) for item in data["ignored"]),
-            backlog=_backlog(data["backlog"]),
-        ),
+        asked=read_as(Asked, data),
+        found=replace(found, ignored=tuple(_parse_partition(text(item)) for item in data["ignored"])),
         partitions=tuple(sorted(partitions, key=attrgetter("topic_partition"))),
         resolved_at_ms=whole(data["resolved_at_ms"]),
         split_count=count,
-        restarts=tuple(map(text, data["restarts"])),
+        restarts=read_as(tuple[str, ...], data["restarts"]),
         restarted=flag(data["restarted"]),
-        warnings=tuple(map(text, data["warnings"])),
-        batch=BatchName(text(batch["key"]), whole_or_none(batch["number"]), text_or_none(batch["after"])),
-        by=actor_from_dict(data),
+        warnings=read_as(tuple[str, ...], data["warnings"]),
+        batch=read_as(BatchName, data["batch"]),
+        by=read_as(Actor, data),
         splits=tuple(tuple(sorted(split, key=attrgetter("topic_partition"))) for split in splits),
-        overwrites=tuple(map(whole, data["overwrites"])),
-        verified=verified,
+        overwrites=read_as(tuple[int, ...], data["overwrites"]),
+        verified=read_as(Mapping[int, VerifiedSplit], data["verified"]),
         reason=text_or_none(data["reason"]),
         withdrawn=flag(data["withdrawn"]),
     )
@@ -220,7 +205,7 @@ def _partition(tp: TopicPartition, row: Mapping[str, Any]) -> PlannedPartition:
         leader_epoch=whole_or_none(row["leader_epoch"]),
         lost=whole(row["lost"]),
         skipped=whole(row["skipped"]),
-        continuity=_one_of_or_none(row["continuity"], Continuity),
+        continuity=read_as(Continuity | None, row["continuity"]),
         newest_timestamp=whole_or_none(row["newest_timestamp"]),
         late=whole(row["late"]),
         gap=whole(row["gap"]),
@@ -244,58 +229,12 @@ def _pieces_of(partition: PlannedPartition, split: Any) -> list[tuple[int, Plann
     return [(whole(n), partition.within(whole(start), whole(end))) for n, start, end in split]
 
 
-def _asked(data: Mapping[str, Any]) -> Asked:
-    task = data["task"]
-    return Asked(
-        isolation_level=one_of(data["isolation_level"], get_args(IsolationLevel)),
-        startup_mode=text(data["startup_mode"]),
-        bounded_mode=text(data["bounded_mode"]),
-        window=flag(data["window"]),
-        group_id=text_or_none(data["group_id"]),
-        group_follows=flag(data["group_follows"]),
-        output=text_or_none(data["output"]),
-        subscription=text(data["subscription"]),
-        startup=text(data["startup"]),
-        interval=_two(data["interval"]),
-        window_bounds=_two(data["window_bounds"]),
-        window_bounds_by_topic=_bounds_by_topic(data["window_bounds_by_topic"]),
-        split_by=one_of(data["split_by"], get_args(SplitBy)),
-        task=None if task is None else (text(task[0]), text(task[1])),
-    )
-
-
-def _bounds_by_topic(data: Any) -> dict[str, tuple[int, int]] | None:
-    return None if data is None else {topic: (whole(start), whole(end)) for topic, (start, end) in data.items()}
-
-
-def _backlog(data: Any) -> Backlog | None:
-    if data is None:
-        return None
-    numbers = whole(data["carried_over"]), whole(data["more_runs"]), whole_or_none(data["expiring"])
-    return Backlog(*numbers, text(data["because"]))
-
-
 def actor_to_dict(by: Actor) -> dict[str, Any]:
     return {
         "run": asdict(by.run) if by.run else None,
         "instance": by.instance,
         **({"person": by.person} if by.person is not None else {}),
     }
-
-
-def actor_from_dict(data: Mapping[str, Any]) -> Actor:
-    """:raises ValueError: it is nobody's name; ``LookupError`` or ``TypeError``: it is no object of that form."""
-    run = data["run"]
-    who = (text(run["dag_id"]), text(run["run_id"]), text(run["task_id"]), whole(run["map_index"])) if run else None
-    return Actor(RunKey(*who) if who else None, text_or_none(data["instance"]), text_or_none(data.get("person")))
-
-
-def _two(pair: Any) -> tuple[int, int] | None:
-    return None if pair is None else (whole(pair[0]), whole(pair[1]))
-
-
-def _one_of_or_none(value: Any, kind: Any) -> Any:
-    return None if value is None else one_of(value, get_args(kind))
 
 
 def _parse_partition(item: str) -> TopicPartition:

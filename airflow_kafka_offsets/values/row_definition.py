@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import Any, Literal, TypedDict, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.json_columns import require_version, text, text_or_none, whole
+from airflow_kafka_offsets.json_columns import read_as, require_version
 from airflow_kafka_offsets.values.sql_text import expression_problems
 
 VERSION = 1
@@ -81,16 +81,6 @@ class FieldFormat:
             "writers": {str(number): self.writers[number] for number in sorted(self.writers)},
             "origin": self.origin and {"subject": self.origin.subject, "version": self.origin.version},
         }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> FieldFormat:
-        known = next((name for name in get_args(Format) if name == data["format"]), None)
-        if known is None:
-            raise ValueError(f"format {data['format']!r} is not known")
-        writers = {int(number): text(schema) for number, schema in data["writers"].items()}
-        found = data.get("origin")
-        origin = None if found is None else Origin(text(found["subject"]), whole(found["version"]))
-        return cls(known, text_or_none(data["schema"]), writers, origin)
 
 
 ValueAndKey = tuple[FieldFormat | None, FieldFormat | None]
@@ -170,26 +160,14 @@ class RowDefinition:
     def from_dict(cls, data: Mapping[str, Any]) -> RowDefinition:
         """:raises ValueError: it is not one of a version that is known."""
         require_version(data, VERSION, "row definition")
-        return cls(
-            *_pair_from_dict(data),
-            "leave-out" if data["tombstones"] == "leave-out" else "row",
-            tuple(map(text, data["select"])),
-            text_or_none(data["where"]),
-            {text(name): text(expression) for name, expression in data["expect"].items()},
-            tuple(map(text, data["keys"])),
-            text_or_none(data["delete_when"]),
-            {text(topic): _pair_from_dict(pair) for topic, pair in data["topics"].items()},
-        )
+        topics = {topic: (pair["value"], pair["key"]) for topic, pair in data["topics"].items()}
+        found: RowDefinition = read_as(cls, {**data, "topics": topics})
+        return found
 
 
 def _pair_to_dict(pair: ValueAndKey) -> dict[str, Any]:
     value, key = pair
     return {"value": value and value.to_dict(), "key": key and key.to_dict()}
-
-
-def _pair_from_dict(data: Mapping[str, Any]) -> ValueAndKey:
-    value, key = (data[name] and FieldFormat.from_dict(data[name]) for name in ("value", "key"))
-    return value or None, key or None
 
 
 def object_name(digest: str) -> str:
