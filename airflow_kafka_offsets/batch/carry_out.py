@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from airflow_kafka_offsets.batch.decide_by_hand import refuse_duplicates
 from airflow_kafka_offsets.batch.follow_group import Followed, follow, sign
 from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import (
@@ -27,9 +26,7 @@ from airflow_kafka_offsets.batch.orders import (
     Leave,
     Nothing,
     Replace,
-    Reset,
     RunsBatch,
-    SetPosition,
     Wait,
 )
 from airflow_kafka_offsets.batch.pipeline_position import adopted, goes_on, group_now, topics_now
@@ -38,7 +35,7 @@ from airflow_kafka_offsets.errors import OverlappingRun, WindowOverlaps
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, topics_made_anew
 from airflow_kafka_offsets.log.entries import Committed, Planned
 from airflow_kafka_offsets.log.output_claims import Kind, claim_output
-from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.read_reports import has_begun
 from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, Fates, Proof
 from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
@@ -113,6 +110,14 @@ def named(draft: Draft, batch: BatchName, by: Actor, reason: str | None = None) 
     return placed(draft, batch, by, splits, reason=reason)
 
 
+def begin(decision: Create, by: Actor, now_ms: int, pipeline: PipelineLog) -> StoredBatch | None:
+    """The next batch of the log, on record."""
+    name = BatchName(draw_key(decision.number, now_ms), decision.number, decision.after)
+    plan = named(decision.draft, name, by, decision.reason)
+    batch = pipeline.begin(decision.number, Planned(plan, decision.position, decision.history))
+    return batch if batch is not None and pipeline.is_newest(batch) else None
+
+
 # ── a run's batch or window ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -176,20 +181,15 @@ class _Steps:
 
     def create(self, decision: Create) -> Assignment | None:
         pipeline, me, claim = self.world.pipeline, self.order.me, decision.claim
-        if claim is not None:
+        if claim is None:
+            begun = begin(decision, me, self.order.request.run_context.now_ms, pipeline)
+        else:
             plan = named(decision.draft, batch_name_of(claim, pipeline.pipeline_id), me)
             planned = Planned(plan, history=decision.history)
             begun = pipeline.begin_window(claim.name, decision.number, planned)
-            return None if begun is None else self._new(begun, decision.sentence)
-        key = draw_key(decision.number, self.order.request.run_context.now_ms)
-        plan = named(decision.draft, BatchName(key, decision.number, decision.after), me)
-        batch = pipeline.begin(decision.number, Planned(plan, decision.position, decision.history))
-        if batch is None or not pipeline.is_newest(batch):
+        if begun is None:
             return None
-        return self._new(batch, decision.sentence)
-
-    def _new(self, batch: StoredBatch, sentence: str) -> Assignment:
-        return self.settle(batch, batch.log.plan.splits_to_start(), sentence, is_new=True)
+        return self.settle(begun, begun.log.plan.splits_to_start(), decision.sentence, is_new=True)
 
     def settle(
         self,
@@ -302,16 +302,3 @@ def commit(decision: Follow, order: Commit, world: World) -> CommitOutcome | Non
     if batch is None or not batch.log.plan.asked.window:
         group = follow(world, order.me, batch)
     return CommitOutcome(batch, decision.entry is not None, group, decision.proof, decision.fates)
-
-
-def begin_position(decision: SetPosition, draft: Draft, order: Reset, world: World) -> StoredBatch | None:
-    """Put a person's position on record; the commit comes next.
-
-    :raises ResetRefused: records would be read again, and nobody has said that this is meant.
-    """
-    if not order.allow_duplicates:
-        refuse_duplicates(decision.moves)
-    name = BatchName(draw_key(decision.number, order.now_ms), decision.number, decision.after)
-    plan = named(draft, name, decision.by, decision.reason)
-    batch = world.pipeline.begin(decision.number, Planned(plan, decision.position, decision.history))
-    return batch if batch is not None and world.pipeline.is_newest(batch) else None

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from airflow_kafka_offsets.batch.make_draft import lines_of_topics_made_anew
 from airflow_kafka_offsets.batch.orders import (
+    Create,
     Do,
     LeaveOut,
-    LookAgain,
     OfBatch,
     OfGroup,
     Redo,
@@ -76,8 +76,9 @@ from airflow_kafka_offsets.request.modes import AtTimestamp
 # ── a position ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def decide_reset(order: Reset, s: Situation) -> SetPosition | LookAgain:
-    """
+def decide_reset(order: Reset, s: Situation) -> SetPosition | None:
+    """``None``: the log went on while the group was looked at.
+
     :raises ResetRefused: a batch is unfinished; or records would be read again, and nobody has said that this is meant.
     :raises GroupMoved: somebody else wrote to the group.
     :raises GroupActive: the group has live members.
@@ -103,7 +104,7 @@ def decide_reset(order: Reset, s: Situation) -> SetPosition | LookAgain:
         in_group = number_of(newest_batch(signature_of(plan, order.me).own(held)))
         # The log is looked at once more after the group: a key that it does not know then means that it is old.
         if not s.need(IsStillNewest(newest)):
-            return LookAgain()
+            return None
         if in_group > number_of(plan.batch.key):
             raise StoreBehindGroup(s.pipeline, s.store, number_of(plan.batch.key), in_group)
         refuse_foreign_offsets(plan, order.me, held, position)
@@ -111,13 +112,16 @@ def decide_reset(order: Reset, s: Situation) -> SetPosition | LookAgain:
     target, moves, stays = _moves(order, s, position, description, newest)
     number = max(number_of(plan.batch.key), in_group) + 1
     by = replace(order.me, instance=order.me.instance or newest.log.last_instance)
-    draft, reason = None, f"reset to {target}: {order.reason}"
+    create, reason = None, f"reset to {target}: {order.reason}"
     if any(one.changes or one.before is None for one in moves):  # another policy may begin a new partition elsewhere
+        if not order.allow_duplicates:
+            _refuse_duplicates(moves)
         draft = reset_draft(plan, moves, description.topic_ids, held, reason, order.now_ms)
-    return SetPosition(reason, moves, stays, draft, number, plan.batch.key, position, by, newest.log.history)
+        create = Create(draft, number, "", plan.batch.key, position=position, history=newest.log.history, reason=reason)
+    return SetPosition(moves, stays, create, by)
 
 
-def refuse_duplicates(moves: Iterable[Move]) -> None:
+def _refuse_duplicates(moves: Iterable[Move]) -> None:
     """:raises ResetRefused: records that an earlier batch has read would be read again."""
     back = [one for one in moves if one.reads_again]
     if back:

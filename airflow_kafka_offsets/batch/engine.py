@@ -29,7 +29,6 @@ from airflow_kafka_offsets.batch.orders import (
     Commit,
     Do,
     LeaveOut,
-    LookAgain,
     PlanReference,
     Redo,
     Replace,
@@ -112,13 +111,13 @@ def set_position(order: Reset, world: World) -> ResetOutcome:
     :raises GroupActive: the group has live members.
     """
 
-    def carry(decision: SetPosition | LookAgain, _: Situation) -> ResetOutcome | None:
-        if isinstance(decision, LookAgain):
+    def carry(decision: SetPosition | None, _: Situation) -> ResetOutcome | None:
+        if decision is None:
             return None
         found = (decision.moves, decision.stays)
-        if decision.draft is None:
+        if decision.create is None:
             return ResetOutcome(None, *found, follow(world, order.me))
-        batch = carry_out.begin_position(decision, decision.draft, order, world)
+        batch = carry_out.begin(decision.create, decision.by, order.now_ms, world.pipeline)
         if batch is None:
             return None
         done = commit_batch(Commit(PlanReference(batch.name, batch.log.plan.plan_id), order.me, order.now_ms), world)

@@ -136,7 +136,8 @@ class Create:
     :ivar claim: what a window claims; ``None`` for a batch of the log.
     :ivar position: the position that it goes on from.
     :ivar history: of the batches before it.
-    :ivar sentence: what the run does and why; goes on after "This run". ``{batch}`` stands for the batch's name.
+    :ivar sentence: what the run does and why; goes on after "This run". A person's position has none.
+    :ivar reason: of a person's position: whereto, and why.
     """
 
     draft: Draft
@@ -146,6 +147,7 @@ class Create:
     claim: Claim | None = None
     position: Position | None = None
     history: History = NO_HISTORY
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,23 +235,11 @@ class SetPosition:
     """Put a person's position on record, commit it, and let the group follow.
 
     :ivar moves: where each partition goes; ``stays``: those that the target has no offset for.
-    :ivar draft: ``None``: every partition is there already, and only the group is renewed.
-    :ivar reason: whereto, and why.
+    :ivar create: the batch that says so; ``None``: every partition is there already, and only the group is renewed.
     :ivar by: whose plan it is: a person's, in the name of the Airflow that the pipeline is of.
-    :ivar history: of the batches before it.
     """
 
-    reason: str
     moves: tuple[Move, ...]
     stays: tuple[TopicPartition, ...]
-    draft: Draft | None
-    number: int
-    after: str
-    position: Position
+    create: Create | None
     by: Actor
-    history: History = NO_HISTORY
-
-
-@dataclass(frozen=True, slots=True)
-class LookAgain:
-    """The log went on while the group was looked at."""

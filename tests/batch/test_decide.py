@@ -28,7 +28,6 @@ from airflow_kafka_offsets.batch.orders import (
     Follow,
     Leave,
     LeaveOut,
-    LookAgain,
     Nothing,
     OfGroup,
     PlanReference,
@@ -65,7 +64,7 @@ from tests.builders import KEY, NOW, PIPELINE, altered, plan, planned, position,
 from tests.stores.builders import report_of
 
 Order = RunsBatch | Commit | Reset | LeaveOut | Redo | TakeOver
-Decided = Decision | Follow | SetPosition | LookAgain
+Decided = Decision | Follow | SetPosition | None
 
 AIRFLOW = "airflow.example.com"
 ME = Actor(RunKey("billing", "run-2", "resolve"), AIRFLOW)
@@ -210,9 +209,9 @@ def in_short(decision: Decided | asks.Question[Any]) -> tuple[Any, ...]:
             return "append", entry.by, ends, proof
         case Follow(batch, None, proof):
             return "follow", batch and batch.name, proof
-        case SetPosition(_, moves, stays, draft, number):
-            return "set", number if draft else None, [one.after.offset for one in moves], [str(one) for one in stays]
-        case LookAgain():
+        case SetPosition(moves, stays, create):
+            return "set", create and create.number, [one.after.offset for one in moves], [str(one) for one in stays]
+        case None:
             return ("look again",)
         case asks.Question():
             return "ask", type(decision).__name__
@@ -736,8 +735,8 @@ def position_known(newest: StoredBatch | None = DONE, **more: Any) -> Facts:
     [
         pytest.param(reset(), position_known(), ("set", 8, [25, 9], []), id="a reset to the end"),
         pytest.param(
-            reset("earliest-offset"), position_known(), ("set", 8, [0, 0], []),
-            id="back to the start: carrying it out refuses duplicates",
+            replace(reset("earliest-offset"), allow_duplicates=True), position_known(), ("set", 8, [0, 0], []),
+            id="back to the start, where duplicates are meant",
         ),
         pytest.param(reset(), position_known(RangeLookUps=logs((0, 20))), ("set", None, [20, 9], []), id="no move"),
         pytest.param(reset(), position_known(IsStillNewest=False), ("look again",), id="the log went on meanwhile"),
@@ -777,6 +776,7 @@ def test_what_a_persons_order_does(order: Order, facts: Facts, expected: tuple[A
     [
         pytest.param(reset(), position_known(None), errors.NoPosition, id="reset: no log"),
         pytest.param(reset(), position_known(OPEN), errors.ResetRefused, id="reset: a batch is unfinished"),
+        pytest.param(reset("earliest-offset"), position_known(), errors.ResetRefused, id="reset: duplicates"),
         pytest.param(
             replace(reset(), me=Actor(None, STAGING)), position_known(), errors.AnotherAirflow,
             id="reset: whose Airflow",
