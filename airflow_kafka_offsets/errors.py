@@ -56,6 +56,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
+from shlex import quote
 from typing import Any, ClassVar
 
 DOCS_URL: str | None = None
@@ -485,9 +486,10 @@ class OutputTaken(RefusedError, code="AKO-309"):
         return (
             f"Output {self.output} belongs to {self.owner}, and {self.asker} would write there too: its readers "
             "would find records twice.\n"
-            "Give each an output of its own. If this is the owner under a new name (the DAG was renamed), give it the "
-            "owner's name as its pipeline_id: then it goes on where that ended. If the owner is no longer used: "
-            f"kafka-offsets release-output --output-name {self.output} --execute."
+            "Give each an output of its own, and name it in the DAG. If this is the owner under a new name (the DAG "
+            "was renamed), give it the owner's name as its pipeline_id: then it goes on where that ended. If the owner "
+            "is no longer used: "
+            f"kafka-offsets release-output --output-name {quote(self.output)} --execute."
         )
 
 

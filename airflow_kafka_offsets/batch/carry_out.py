@@ -238,7 +238,8 @@ class _Steps:
         pipeline = self.world.pipeline
         records: list[Callable[[], None]] = [partial(pipeline.bind, self.order.me.run, batch)]
         plan = batch.log.plan
-        outputs = outputs_of(plan.asked.output, plan.topics, self.order.request.set_aside_output)
+        named = plan.asked.output or f"(not named, of pipeline {pipeline.pipeline_id})"  # log and windows may be in one
+        outputs = outputs_of(named, plan.topics, self.order.request.set_aside_output)
         records += [partial(claim_output, pipeline.store, output, pipeline.pipeline_id, kind) for output in outputs]
         list(together(pipeline.store, *records))
 

@@ -366,7 +366,7 @@ def test_a_name_that_leads_out_of_the_windows_makes_no_batch_of_the_log_empty(
     memory_site.hands.produce(tp("orders"), [at(0)] * 10)
     pipeline = Pipeline(memory_site.cluster, store, "orders", group, dict(EARLIEST))
     run = pipeline.ends_well() if committed else pipeline.next()
-    pipeline.resolve("window", **since(at(0)), **until_time(at(1)))
+    pipeline.resolve("window", **since(at(0)), **until_time(at(1)), output_name="windows")
     assert pipeline.log.windows(), "on a disk a way leads through a folder that is there"
     for dry_run in (True, False):
         with pytest.raises(NoPosition, match="has no window"):

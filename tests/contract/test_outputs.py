@@ -286,9 +286,13 @@ def test_a_window_that_is_written_again_claims_what_its_plan_names(in_memory: Pi
         in_memory.resolve("one", output_name=LAKE, **WINDOW)
 
 
-def test_without_a_name_nothing_is_claimed(in_memory: Pipeline) -> None:
+def test_a_log_and_windows_that_name_no_output_are_not_both_let_in(in_memory: Pipeline) -> None:
+    """What their jobs write is not known: it may be one place, and each record would be there under two keys."""
     in_memory.run("one")
-    assert in_memory.store.list("outputs") == []
+    with pytest.raises(OutputTaken, match="belongs to pipeline 'pipeline'"):
+        in_memory.resolve("window", **WINDOW)
+    in_memory.run("named", output_name=LAKE, **WINDOW)
+    replace(in_memory, pipeline_id="another", group="another").run("its own", **WINDOW)
 
 
 @pytest.mark.parametrize("name", ["", "  ", 7])

@@ -254,13 +254,13 @@ def test_windows_touch_neither_the_position_nor_the_group(cluster: AnyCluster, p
     assert pipeline.held() == {0: 3}
     assert pipeline.log.newest() is None
     live = replace(pipeline, lake=Lake(), run_type="scheduled")
-    assert live.run("live", startup_mode="earliest-offset").ranges[0] == (0, 8)
+    assert live.run("live", startup_mode="earliest-offset", output_name="live").ranges[0] == (0, 8)
     pipeline.run("another window", **hours(2, 4))
     assert live.at() == pipeline.held() == {0: 8, 1: 1, 2: 0}
 
 
 def test_a_moved_group_does_not_stop_a_window(cluster: AnyCluster, pipeline: Pipeline) -> None:
-    replace(pipeline, lake=Lake()).run("live", startup_mode="earliest-offset")
+    replace(pipeline, lake=Lake()).run("live", startup_mode="earliest-offset", output_name="live")
     cluster.commit_as_somebody(pipeline.group, {TopicPartition(pipeline.topic, 0): 3})
     pipeline.run("window", **hours(0, 2))
     assert pipeline.held()[0] == 3

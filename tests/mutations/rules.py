@@ -284,6 +284,7 @@ RULES = (
     Mutation("one run: windows", "_window", Without("refuse_another_of_this_run"), "contract/test_tasks_of_one_run"),
     Mutation("one run: committed", "refuse_another_of_this_run", Never("log.committed"), "contract/test_tasks_of_one_run"),
     Mutation("windows: a job that does not tell", "_Steps._claim", Instead("is_new or self.order.request.jobs_tell", "True"), "contract/test_windows"),
+    Mutation("output: without a name", "_Steps._put_on_record", Instead("plan.asked.output or f\"(not named, of pipeline {pipeline.pipeline_id})\"", "plan.asked.output"), "contract/test_outputs"),
     Mutation("windows: another Airflow", "_create_window", Without("refuse_another_airflows_log"), "contract/test_windows"),
     Mutation("outputs: without a name", "refuse_copy", Always("request.nameless"), "contract/test_outputs"),
     Mutation("windows: not planned", "_create_window", Never("ended_ms < claim.start_ms"), "contract/test_windows"),
