@@ -266,26 +266,22 @@ def decide_commit(order: Commit, s: Situation) -> Follow:
     if plan.plan_id != reference.plan_id:
         raise PlanReplaced(str(plan.batch), str(reference.plan_id), plan.plan_id)
     proof, fates, reports = None, ALL_ROWS, None
+    again = batch.log.redone
+    newer_than = again.attempts if again and again.by.run == me.run else None
     if order.require_report:
-        again = batch.log.redone
-        newer_than = again.attempts if again and again.by.run == me.run else None
         read_back = order.require_report == "read-back"
         reports = s.need(Reports(batch))
         proof, fates = require_verified(plan, reports, newer_than, read_back=read_back), fates_of(reports)
         _refuse_too_many(batch, fates.set_aside, order.limit)
+    if batch.log.committed is None or newer_than is not None:
+        _refuse_what_no_task_shows(order, batch, s)
+        _refuse_another_log(order, batch, s)
     if batch.log.committed:
         return Follow(batch, None, proof, fates)
-    if order.not_done and plan.splits_to_start() and unverified(plan, s.need(Reports(batch))):
-        raise ReadNotVerified(
-            [f"task {task}" for task in order.not_done],
-            f"No report is asked for, so only a task that succeeds shows that {plan.batch} was read: this one commits "
-            "nothing. Clear the run from that task on.",
-        )
-    _refuse_another_log(order, batch, s)
     group_id = plan.asked.group_id
     if plan.asked.group_follows and group_id is not None:  # looked at last, so that a reset meanwhile is found
         held = s.need(HeldBy(group_id, tuple(p.topic_partition for p in plan.partitions)))
-        foreign = signature_of(plan, me).foreign(held, position)
+        foreign = signature_of(batch.log, me).foreign(held, position)
         if foreign and _is_on_its_cluster(plan, s):
             raise group_moved(group_id, foreign, position)
     after = None if plan.asked.window else position_after(plan, position)
@@ -299,6 +295,16 @@ def _is_on_its_cluster(plan: Plan, s: Situation) -> bool:
     """Another cluster's group says nothing of this batch. Where none of its topics is there, no group has offsets."""
     there = s.need(TopicsThatExist(tuple(plan.found.topic_ids)))
     return there is not None and there.cluster_id == plan.found.cluster_id
+
+
+def _refuse_what_no_task_shows(order: Commit, batch: StoredBatch, s: Situation) -> None:
+    plan = batch.log.plan
+    if order.not_done and plan.splits_to_start() and unverified(plan, s.need(Reports(batch))):
+        raise ReadNotVerified(
+            [f"task {task}" for task in order.not_done],
+            f"No report is asked for, so only a task that succeeds shows that {plan.batch} was read: this one commits "
+            "nothing. Clear the run from that task on.",
+        )
 
 
 def _refuse_another_log(order: Commit, batch: StoredBatch, s: Situation) -> None:
@@ -318,13 +324,26 @@ def _refuse_another_log(order: Commit, batch: StoredBatch, s: Situation) -> None
     if not order.require_report and records.made_anew and unverified(plan, s.need(Reports(batch))):
         lines += records.made_anew
     if lines:
-        raise DataLoss(
-            lines,
-            f"Spark may have read other records than those that were planned for {plan.batch}, so nothing is "
-            "committed. Clear the run from its resolve task on, or let the next run plan the batch anew into the same "
-            'place: for a log that was cut with policies={"data_loss": "advance"}, for a topic that was created again '
-            'with {"topic_recreated": "earliest"}.',
+        raise DataLoss(lines, _after_another_log(batch))
+
+
+def _after_another_log(batch: StoredBatch) -> str:
+    """What happened, and what to do: a committed batch of the log is not planned anew."""
+    plan = batch.log.plan
+    may_have = f"Spark may have read other records than those that were planned for {plan.batch}"
+    if batch.log.committed and not plan.asked.window:
+        return (
+            f"{may_have}, which was committed before and is done again. The next batch reads those records, too. Look "
+            f"at the rows with kafka_batch = '{plan.batch.key}': remove those from these offsets on that the topic has "
+            "now, and that the batch did not have before. Then clear the run from its resolve task on: it leaves the "
+            "batch as it is."
         )
+    return (
+        f"{may_have}, so nothing is committed. Clear the run from its resolve task on, or let the next run plan the "
+        'batch anew into the same place: for a log that was cut with policies={"data_loss": "advance"}, for a topic '
+        'that was created again with {"topic_recreated": "earliest"}. (A window that is committed needs "re_plan" '
+        "beside it in the run's conf.)"
+    )
 
 
 def _refuse_too_many(batch: StoredBatch, set_aside: int, limit: Limit | None) -> None:

@@ -101,13 +101,13 @@ def decide_reset(order: Reset, s: Situation) -> SetPosition | None:
         known = {tp.topic for tp in position.offsets}
         partitions = tuple(tp for tp in description.partitions() if tp.topic in known)
         held = s.need(HeldBy(plan.asked.group_id, partitions))
-        in_group = number_of(newest_batch(signature_of(plan, order.me).own(held)))
+        in_group = number_of(newest_batch(signature_of(newest.log, order.me).own(held)))
         # The log is looked at once more after the group: a key that it does not know then means that it is old.
         if not s.need(IsStillNewest(newest)):
             return None
         if in_group > number_of(plan.batch.key):
             raise StoreBehindGroup(s.pipeline, s.store, number_of(plan.batch.key), in_group)
-        refuse_foreign_offsets(plan, order.me, held, position)
+        refuse_foreign_offsets(newest.log, order.me, held, position)
         refuse_live_group(plan.asked.group_id, s.need(MembersOf(plan.asked.group_id)))
     target, moves, stays = _moves(order, s, position, description, newest)
     number = max(number_of(plan.batch.key), in_group) + 1
@@ -265,7 +265,7 @@ def decide_leave_out(order: LeaveOut, s: Situation) -> Replace:
     """
     batch = _window_named(order, s) if order.window else _unfinished_batch(order, s)
     plan = batch.log.plan
-    by = Actor(None, plan.by.instance, order.person)  # the Airflow that the batch is of stays named
+    by = Actor(None, batch.log.last_instance, order.person)  # the Airflow that the batch is of stays named
     verified = verified_splits(plan, s.need(Reports(batch))) if order.skip.named else {}
     without = skipped(plan, by, order.skip, verified) or plan
     return Replace(batch, replace(without, resolved_at_ms=order.now_ms))

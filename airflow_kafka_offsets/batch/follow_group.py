@@ -98,8 +98,8 @@ def _offsets(
     plan = newest.log.plan
     match newest.log.committed:
         case Committed(position=position) if position is not None:
-            refuse_foreign_offsets(plan, me, held, position, done=True)
-            text = signature_of(plan, me).after(plan.batch.key).encode()
+            refuse_foreign_offsets(newest.log, me, held, position, done=True)
+            text = signature_of(newest.log, me).after(plan.batch.key).encode()
             return {
                 tp: CommittedOffset(position.offsets[tp].offset, position.offsets[tp].leader_epoch, text)
                 for tp in partitions
@@ -139,7 +139,7 @@ def hand_over(world: World, me: Actor, batch: StoredBatch) -> Followed:
     held = world.cluster.committed(
         group_id, [tp for tp in description.partitions() if tp in known] if description else []
     )
-    signature = signature_of(plan, me)
+    signature = signature_of(batch.log, me)
     marked = {
         tp: CommittedOffset(held[tp].offset, held[tp].leader_epoch, signature.after(own.batch).encode())
         for tp, own in signature.own(held).items()

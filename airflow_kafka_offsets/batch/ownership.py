@@ -15,9 +15,10 @@ from airflow_kafka_offsets.errors import (
     InvalidRequest,
 )
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
+from airflow_kafka_offsets.log.entries import BatchLog
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata, Held, name_in_metadata, writer_of
-from airflow_kafka_offsets.plan.plan import Asked, Draft, Plan
+from airflow_kafka_offsets.plan.plan import Asked, Plan
 from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 
@@ -87,20 +88,21 @@ def refuse_another_of_this_run(request: PlanRequest, me: Actor, batch: StoredBat
 # ── the group's offsets ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def signature_of(plan: Draft | Plan, me: Actor) -> CommitMetadata:
-    """Who writes a plan's commit metadata; a person without Airflow writes as the Airflow that planned it."""
-    planned_by = plan.by.instance if isinstance(plan, Plan) else None
-    return CommitMetadata.by(plan.pipeline or "", me.instance or planned_by or "")
+def signature_of(log: BatchLog, me: Actor) -> CommitMetadata:
+    """Who writes a batch's commit metadata; a person without Airflow writes as the Airflow whose batch it is."""
+    return CommitMetadata.by(log.plan.pipeline or "", me.instance or log.last_instance or "")
 
 
-def refuse_foreign_offsets(plan: Plan, me: Actor, held: Held, position: Position | None, *, done: bool = False) -> None:
+def refuse_foreign_offsets(
+    log: BatchLog, me: Actor, held: Held, position: Position | None, *, done: bool = False
+) -> None:
     """:param done: whether the batch is committed already.
 
     :raises GroupMoved: somebody else wrote to the group.
     """
-    foreign = signature_of(plan, me).foreign(held, position)
+    foreign = signature_of(log, me).foreign(held, position)
     if foreign:
-        raise group_moved(plan.asked.group_id, foreign, position, committed=done)
+        raise group_moved(log.plan.asked.group_id, foreign, position, committed=done)
 
 
 def refuse_live_group(group_id: str, group: GroupDescription) -> None:

@@ -54,7 +54,8 @@ class BatchLine(SincePlan):
 
     @property
     def is_being_done_again(self) -> bool:
-        return self.redone is not None and self.whole < self.summary.splits
+        """Not of jobs that make no report: nobody knows."""
+        return self.redone is not None and bool(self.attempts) and self.whole < self.summary.splits
 
     @property
     def title(self) -> str:

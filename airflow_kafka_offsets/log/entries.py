@@ -84,6 +84,7 @@ class Taken:
     """A run, or a person, starts to work on the batch.
 
     :ivar attempts: of each split the highest attempt so far, where a committed batch is done again: newer ones count.
+        0: there is none.
     :ivar unread: of a window, how many offsets its times gave at that moment that its plan lacks.
     """
 
@@ -185,8 +186,9 @@ class SincePlan(ABC):
 
     @property
     def last_instance(self) -> str | None:
-        """The Airflow that wrote the last entry."""
-        return (self.later[-1].by if self.later else self.began[0]).instance
+        """The Airflow whose batch it is: the last that an entry names. A person without Airflow works for that one."""
+        named = (entry.by.instance for entry in reversed(self.later) if entry.by.instance is not None)
+        return next(named, self.began[0].instance)
 
     @property
     def unread(self) -> int:

@@ -122,9 +122,9 @@ def sole_attempts(names: Iterable[str]) -> dict[int, int] | None:
 
 
 def highest_attempts(batch: StoredBatch, splits: Collection[int]) -> dict[int, int]:
-    """Of each split the number of its highest attempt so far; splits without one are absent."""
+    """Of each split the number of its highest attempt so far; 0: none, as of a job that makes no report."""
     found = last_attempts(batch.store.list(batch.folder))
-    return {split: found[split][0] for split in splits if split in found}
+    return {split: found.get(split, (0, 0))[0] for split in splits}
 
 
 def definitions_written(batch: StoredBatch) -> list[str]:

@@ -657,8 +657,8 @@ ANEW = "orders: its id is another-id"
             commit(), named(BatchIn=MINE_DONE, Reports=WHOLE), ("follow", NAME, "rows"), id="it is on record already"
         ),
         pytest.param(
-            commit(), named(BatchIn=AGAIN, Reports=read_by(0, 1, attempt=2)), ("follow", NAME, "rows"),
-            id="done once more, by newer attempts",
+            commit(), named(BatchIn=AGAIN, Reports=read_by(0, 1, attempt=2), RecordsOf=there()),
+            ("follow", NAME, "rows"), id="done once more, by newer attempts",
         ),
         pytest.param(
             commit(), named(BatchIn=MINE, Reports=WHOLE, RecordsOf=there(), HeldBy=somebodys({0: 15})),

@@ -202,6 +202,45 @@ def test_K18_what_spark_read_before_a_log_was_cut_is_committed_and_the_next_batc
     assert in_memory.run("two", data_loss="advance").ranges[0] == (2, 7)
 
 
+@pytest.mark.parametrize("how", [{}, {"require_report": False}], ids=["reports", "no reports"])
+@pytest.mark.parametrize("kind", ["batches", "windows"])
+def test_K18_a_batch_that_is_done_again_with_records_of_another_log_is_a_failed_run(
+    in_memory: Pipeline, kind: str, how: dict[str, Any]
+) -> None:
+    """Its commit stands, so its rows and the next batch's would have these records twice."""
+    cluster, tp = in_memory.cluster, TopicPartition(in_memory.topic, 0)
+    assert isinstance(cluster, InMemoryCluster)
+    one = {} if kind == "batches" else hour(0)
+    in_memory.run_type = "manual" if kind == "windows" else "scheduled"
+
+    def spark(run: Run) -> Run:
+        for split in run.splits:
+            job = run.job(split).begin() if how == {} else run.job(split)
+            job.write()
+            if how == {}:
+                job.report()
+        return run
+
+    spark(in_memory.resolve("one", **one)).commit(**how)
+    again = in_memory.resolve("one", **one)
+    cluster.truncate(tp, 2)
+    cluster.produce(tp, [NOW_MS] * 5)
+    with pytest.raises(DataLoss, match=r"orders\[0\]: from offset 2 on, the log is another one") as refused:
+        spark(again).commit(**how)
+    if kind == "windows":
+        assert '"re_plan"' in str(refused.value)
+        spark(in_memory.resolve("one", re_plan=True, data_loss="advance", **one)).commit(**how)
+    else:
+        assert f"kafka_batch = '{again.batch_key}'" in str(refused.value)
+        in_memory.lake.rows[again.batch_key, 0].remove((tp, 2))
+        in_memory.lake.rows[again.batch_key, 0].remove((tp, 3))
+        left = in_memory.resolve("one")
+        assert left.splits == ()
+        left.commit(**how)
+        spark(in_memory.resolve("two", data_loss="advance")).commit(**how)
+    assert in_memory.lake.offsets()[0] == [0, 1, 2, 3, 4, 5, 6]
+
+
 def test_without_reports_what_was_read_of_a_topic_that_was_made_anew_is_not_committed(in_memory: Pipeline) -> None:
     """With reports, each driver has looked itself. A topic that is deleted alone was read while it was there."""
     cluster = in_memory.cluster

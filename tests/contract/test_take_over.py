@@ -16,10 +16,12 @@ from airflow_kafka_offsets.errors import AnotherAirflow, BatchClosed, GroupActiv
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
 from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
 from airflow_kafka_offsets.plan.position import ShiftBy
+from airflow_kafka_offsets.request.policies import Skip
 from tests.contract.conftest import AnyCluster
 from tests.contract.pipeline import Airflow, Pipeline
 from tests.contract.test_reset import reset
 from tests.contract.troubles import produce
+from tests.engine import PlanReference, commit_batch, redo
 from tests.stores.builders import as_it_is_now
 
 THERE = "https://standby.example"
@@ -54,6 +56,32 @@ def test_of_a_committed_batch_the_next_run_is_the_other_airflows(in_memory: Pipe
         in_memory.resolve("two")
     run = standby(in_memory).run("two")
     assert (run.number, run.ranges) == (2, [(4, 6)] * 3)
+
+
+@pytest.mark.parametrize("commit_mode", ["on-success", "checkpoint-only"])
+@pytest.mark.parametrize("what", ["commit", "redo", "reset", "skip"])
+def test_what_a_person_without_airflow_does_leaves_the_pipeline_with_its_airflow(
+    in_memory: Pipeline, memory: AnyCluster, what: str, commit_mode: str
+) -> None:
+    """It was planned by one Airflow, and another one has taken it over; a terminal names none."""
+    in_memory.parameters["commit_mode"] = commit_mode
+    left, nobody = in_memory.resolve("one"), Actor(None)
+    take_over(in_memory)
+    if what == "skip":
+        in_memory.skip(Skip(left.batch_key, reason="spoiled"))
+    else:
+        left.spark()
+        handed = PlanReference(left.batch.name, left.plan.plan_id)
+        commit_batch(handed, in_memory.log, in_memory.cluster, nobody, now_ms=in_memory.now_ms)
+    if what == "redo":
+        redo(in_memory.newest, in_memory.cluster, nobody, now_ms=in_memory.now_ms)
+    if what == "reset":
+        reset(in_memory, ShiftBy(-1), me=nobody)
+    produce(memory, in_memory)
+    assert in_memory.newest.log.last_instance == THERE
+    with pytest.raises(AnotherAirflow):
+        in_memory.resolve("two")
+    standby(in_memory).run("two")
 
 
 def test_of_an_unfinished_batch_the_other_airflow_does_that_batch(in_memory: Pipeline) -> None:

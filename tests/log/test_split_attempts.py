@@ -82,7 +82,7 @@ def test_attempts_are_numbered_in_each_split_of_its_own(batch: StoredBatch) -> N
     assert [attempt_at(batch, split).number for split in (0, 0, 1, 0)] == [1, 2, 1, 3]
     assert [number for number, _ in attempt_numbers(batch.store.list(batch.folder), 0)] == [1, 2, 3]
     assert has_begun(batch.store, batch.plan_object)
-    assert highest_attempts(batch, [0, 1, 2]) == {0: 3, 1: 1}
+    assert highest_attempts(batch, [0, 1, 2]) == {0: 3, 1: 1, 2: 0}
 
 
 def test_the_number_above_the_thousandth_is_the_next(batch: StoredBatch) -> None:
