@@ -229,11 +229,12 @@ def plan_anew(at_hand: BatchAtHand, reason: str) -> Replace:
 
 
 def _rows_without_records(at_hand: BatchAtHand) -> list[str]:
-    """A line for each range of verified splits of which Kafka has deleted records."""
-    records, planned = at_hand.records(), hulls(at_hand.plan.splits)
-    if not records.deleted(planned) or records.another_log or records.replaced(planned):
-        return []  # what is written of another log is planned anew in any case
-    return records.deleted(hulls(at_hand.plan.splits[number] for number in at_hand.verified()))
+    """A line for each range of verified splits of which Kafka has deleted records, or whose topic is another one."""
+    plan, records = at_hand.plan, at_hand.records()
+    planned, here = hulls(plan.splits), topics_now(at_hand.order, at_hand.s).cluster_id
+    if plan.found.cluster_id != here or records.replaced(planned) or not records.gone(plan, planned):
+        return []  # what is written of a log that was cut, or of another cluster, is planned anew in any case
+    return records.gone(plan, hulls(plan.splits[number] for number in at_hand.verified()))
 
 
 def _moved_output(at_hand: BatchAtHand) -> Replace | None:
@@ -271,8 +272,15 @@ def _take_what_is_there(at_hand: BatchAtHand, records: RecordsNow) -> Decision:
             raise DataLoss(lost, messages.advance_or_stop(first))
         elif held := records.unled(needed):
             return plan_anew(at_hand, "; ".join(held))
-        elif records.another_log or replaced:  # what is written of it is not in the log any more
-            return at_hand.replaced(planned_anew(plan, at_hand.fresh(), order.me, messages.gone(lost)[0]))
+        elif records.another_log or replaced:
+            fresh, reason = at_hand.fresh(), messages.gone(lost)[0]  # it refuses what no policy allows
+            if not at_hand.on or not _rows_without_records(at_hand):
+                return at_hand.replaced(planned_anew(plan, fresh, order.me, reason))
+            # Rows that nobody could write again stay. The next batch begins the new topic.
+            left = shortened(plan, order.me, verified, records.begins(plan), reason)
+            if left.plan_id != plan.plan_id:
+                return at_hand.replaced(left)
+            splits = tuple(number for number in splits if number not in verified)
         elif lost:
             reason = messages.gone(lost)[0]
             return at_hand.replaced(shortened(plan, order.me, verified, records.log_starts, reason))

@@ -94,9 +94,10 @@ def emptied(before: Plan, by: Actor, reason: str, *, withdrawn: bool = False) ->
 def shortened(
     before: Plan, by: Actor, verified: Verified, log_starts: Mapping[TopicPartition, int], reason: str
 ) -> Plan:
-    """``before`` without the records that retention has taken.
+    """``before`` without the records that are gone from Kafka.
 
     :param verified: the splits that are verified: they need no records.
+    :param log_starts: of each partition the first offset that may be there.
     """
 
     def left(p: PlannedPartition) -> list[OffsetRange]:
@@ -107,7 +108,7 @@ def shortened(
             p,
             lost=p.lost + gone,
             continuity="gap" if gone and p.continuity == "contiguous" else p.continuity,
-            start_reason=f"{p.start_reason}, then out of range → log start, {gone} lost" if gone else p.start_reason,
+            start_reason=f"{p.start_reason}, then gone from Kafka, {gone} lost" if gone else p.start_reason,
         )
 
     return _cut(before, by, verified, left, without, reason)

@@ -38,6 +38,21 @@ class RecordsNow:
         tps = {p.topic_partition: p.end_offset for p in plan.partitions}
         return sum(max(0, end - tps[tp]) for tp, end in self.ends.items())
 
+    def begins(self, plan: Plan) -> dict[TopicPartition, int]:
+        """Of each partition the first offset that may be there; of another topic's, the end of the plan's range."""
+        same = self.log_starts.keys() | self.without_answer
+        another = {tp: p.end_offset for p in plan.partitions if (tp := p.topic_partition) not in same}
+        return {**another, **self.log_starts}
+
+    def gone(self, plan: Plan, partitions: Iterable[PlannedPartition]) -> list[str]:
+        """A line for each range of which retention has taken records, or whose topic is another one."""
+        begins, ranges = self.begins(plan), list(partitions)
+        return self.deleted(ranges) + [
+            f"{p.topic_partition}: [{p.start_offset}, {p.end_offset}) was of another topic of this name"
+            for p in ranges
+            if p.topic_partition in begins.keys() - self.log_starts.keys()
+        ]
+
     def missing(self, plan: Plan) -> list[str]:
         """A line for each topic and range of the whole plan that is not there as it was planned."""
         needed = hulls(plan.splits)

@@ -238,6 +238,45 @@ def test_what_is_verified_of_a_topic_that_was_made_anew_since_is_finished(
     assert pipeline.run("three", topic_recreated="earliest").ranges == [(0, 2)] * 3
 
 
+@pytest.mark.parametrize("verified", ["orders", "other"])
+def test_what_is_verified_stays_where_another_topic_was_made_anew(
+    memory: AnyCluster, in_memory: Pipeline, verified: str
+) -> None:
+    """Nobody could write it again: its records are deleted, or were in the topic that was made anew."""
+    memory.create_topic("other", 3)
+    for partition in range(3):
+        memory.produce("other", 4, partition)
+    both: dict[str, Any] = {"topics": ["orders", "other"], "splits": 6}
+    one = in_memory.resolve("one", **both)
+    done = [n for n, split in enumerate(one.plan.splits) if {p.topic_partition.topic for p in split} == {verified}]
+    one.spark(done[:2])
+    one.job(done[2]).begin().write()
+    kept = in_memory.lake.of(one.batch_key)
+    for partition in range(3):
+        memory.delete_records("orders", 2, partition)
+    memory.recreate_topic("other")
+    memory.produce("other", 2)
+    anew = {"topic_recreated": "earliest", "data_loss": "advance"}
+    for how in ({}, {"topic_recreated": "earliest"}):
+        with pytest.raises(TopicRecreated if how == {} else DataLoss):
+            in_memory.resolve("two", **both, **how)
+    with pytest.raises(DataLoss, match="has verified rows of these records, and re_plan would replace them"):
+        in_memory.resolve("two", **both, **anew, re_plan=True)
+    two = in_memory.resolve("two", **both, **anew)
+    assert two.batch_key == one.batch_key
+    assert sorted(two.plan.verified) == done[:2]
+    assert in_memory.resolve("two", **both, **anew).plan == two.plan, "its drivers go on"
+    two.done()
+    found = set(in_memory.lake.of(one.batch_key))
+    assert {row for row in kept if row[0] in {p.topic_partition for n in done[:2] for p in one.plan.splits[n]}} <= found
+    there = {(tp, offset) for tp, offset in found if tp.topic == "orders" and offset >= 2}
+    assert len(there) == 6
+    three = in_memory.run("three", **both, **anew)
+    assert [(p.topic_partition.partition, p.size) for p in three.plan.to_read()] == [(0, 2)]
+    lost = two.plan.lost
+    assert lost + len(found) == 24
+
+
 def test_only_splits_that_are_not_verified_need_their_records(cluster: AnyCluster, pipeline: Pipeline) -> None:
     first = _splits_of_three(pipeline, cluster)
     for policy in ("fail", "advance"):

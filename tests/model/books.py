@@ -268,17 +268,19 @@ class Books:
             )
         verified = self._verified_before(step, folder, k)
         logs = {log for rows in planned_rows(earlier.plan).values() for log, _ in rows}
+        was_cut = any(map(self.world.was_cut, logs))
         if (
             folder in step.verified
             and not ordered
             and not (orders.get("re_plan") or orders.get("hold"))
-            and not any(map(self.world.was_cut, logs))
+            and not was_cut
         ):
             assert plan.plan_id == earlier.plan.plan_id, f"{plan.batch} is planned anew, and all of it was verified"
-        if not ordered and not self._is_of_another_log(earlier.plan):
-            if orders.get("re_plan") or any(p.held for p in plan.partitions):
-                self._require_gone_rows_kept(step, verified, earlier.plan, plan)
-            elif (plan.asked.output, plan.asked.group_follows, plan.asked.group_id) != (
+        if not ordered and not was_cut and plan.found.cluster_id == earlier.plan.found.cluster_id:
+            self._require_gone_rows_kept(step, verified, earlier.plan, plan)
+        by_look_up = orders.get("re_plan") or any(p.held for p in plan.partitions)
+        if not ordered and not by_look_up and not self._is_of_another_log(earlier.plan):
+            if (plan.asked.output, plan.asked.group_follows, plan.asked.group_id) != (
                 earlier.plan.asked.output,
                 earlier.plan.asked.group_follows,
                 earlier.plan.asked.group_id,
@@ -318,10 +320,10 @@ class Books:
             assert any(t.wrote and t.whole for t in read_by), f"{plan.batch} keeps split {split}, which nobody read"
 
     def _require_gone_rows_kept(self, step: Step, verified: set[int], earlier: Plan, plan: Plan) -> None:
-        """``re_plan`` gives up no verified row whose record was gone when the run began."""
+        """No verified row is given up whose record was gone when the run began: deleted, or with its topic."""
         before, after = planned_rows(earlier), set().union(*planned_rows(plan).values())
         for split in verified:
-            gone = {(log, offset) for log, offset in before[split] if offset < step.log_starts.get(log, 0)}
+            gone = {(log, offset) for log, offset in before[split] if offset < step.log_starts.get(log, NO_LOG)}
             assert gone <= after, f"{plan.batch} gives up what split {split} has verified: {sorted(gone - after)}"
 
     def _require_all_read(self, earlier: Plan, plan: Plan) -> None:

@@ -69,6 +69,7 @@ BROKEN = (
     _broken("what is verified and gone stays", ("_take_what_is_there", Never("not unverified(plan, attempts)")), possible="recreate_topic"),
     _broken("what is gone shortens a batch in place", ("_take_what_is_there", Instead("shortened(plan, order.me, verified, records.log_starts, reason)", "planned_anew(plan, at_hand.fresh(), order.me, reason)"))),
     _broken("a verified split stays", ("_take_what_is_there", Instead("shortened(plan, order.me, verified, records.log_starts, reason)", "shortened(plan, order.me, {}, records.log_starts, reason)"))),
+    _broken("rows of a topic that is gone stay", ("_take_what_is_there", Always("not at_hand.on or not _rows_without_records(at_hand)")), possible="recreate_topic retention"),
     _broken("a split that stays counts by its own attempt", ("_problems_of_split", Instead("_plan_that_counts(plan, number, highest)", "report.plan_id if number in plan.verified else plan.plan_id")), possible="retention"),
     _broken("a plan anew knows what drivers did", ("put_in_place", Instead("isinstance(question, HasBegun | Reports)", "False"))),
     _broken("drivers stop before it is looked at what they did", ("put_in_place", Instead("batch.append(batch.log.planned) if seen else batch", "batch"))),

@@ -288,6 +288,7 @@ RULES = (
     Mutation("windows: a job that does not tell", "_Steps._claim", Instead("is_new or self.order.request.jobs_tell", "True"), "contract/test_windows"),
     Mutation("output: without a name", "_Steps._put_on_record", Instead("plan.asked.output or f\"(not named, of pipeline {pipeline.pipeline_id})\"", "plan.asked.output"), "contract/test_outputs"),
     Mutation("windows: another Airflow", "_create_window", Without("refuse_another_airflows_log"), "contract/test_windows"),
+    Mutation("planned anew: rows that nobody could write", "_take_what_is_there", Always("not at_hand.on or not _rows_without_records(at_hand)"), "contract/test_planned_anew"),
     Mutation("outputs: without a name", "refuse_copy", Always("request.nameless"), "contract/test_outputs"),
     Mutation("windows: not planned", "_create_window", Never("ended_ms < claim.start_ms"), "contract/test_windows"),
     Mutation("clean: last commits", "KEPT_COMMITS", Instead("2", "1"), "test_clean"),

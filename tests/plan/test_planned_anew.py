@@ -320,7 +320,7 @@ def test_what_is_gone_shortens_the_ranges_and_no_record_changes_its_split():
         (25_000, 50_000, 25_000, 0),
         (0, 10_000, 0, 0),
     ]
-    assert made.partitions[0].start_reason == "committed, then out of range → log start, 25000 lost"
+    assert made.partitions[0].start_reason == "committed, then gone from Kafka, 25000 lost"
     assert (made.batch, made.by, made.reason) == (LONG.batch, LATER, "records are gone")
 
 
