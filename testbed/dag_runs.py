@@ -79,16 +79,19 @@ def run_partition(dag: Any, partition_key: str, *, conf: Mapping[str, Any] | Non
         return _result(dag.test(run_conf=dict(conf or {}), logical_date=None))
 
 
-def clear_tasks(dag: Any, run_id: str, *task_ids: str, conf: Mapping[str, Any] | None = None) -> None:
+def clear_tasks(
+    dag: Any, run_id: str, *task_ids: str, conf: Mapping[str, Any] | None = None, downstream: bool = True
+) -> None:
     """What an operator's clear does in Airflow: these tasks and all downstream of them, whatever their state.
 
     :param conf: put into the run's conf, beside what it holds.
+    :param downstream: else these tasks alone.
     """
     from airflow.serialization.serialized_objects import DagSerialization
     from airflow.utils.session import create_session
     from airflow.utils.state import DagRunState
 
-    chosen = dag.partial_subset(task_ids, include_upstream=False, include_downstream=True)
+    chosen = dag.partial_subset(task_ids, include_upstream=False, include_downstream=downstream)
     with create_session() as session:
         DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag)).clear(
             task_ids=list(chosen.task_dict), run_id=run_id, dag_run_state=DagRunState.RUNNING, session=session

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from datetime import UTC, datetime
@@ -30,6 +29,7 @@ from airflow_kafka_offsets.hooks.value_sizes import fits, shortened
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.kafka_values import Actor, RunKey, TopicPartition, values_by_topic
 from airflow_kafka_offsets.operators.batch_callbacks import Callbacks, call_for_batch, callback_problems
+from airflow_kafka_offsets.operators.reading_tasks import is_given, not_successful
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin, together
 from airflow_kafka_offsets.plan.plan import Plan
@@ -226,7 +226,7 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
         open_ = {}
         for name in sorted(between):
             is_own = group is not None and dag.get_task(name).get_closest_mapped_task_group() is group
-            open_[name] = _unsuccessful(name, context, {"map_index": resolve.map_index} if is_own else {})
+            open_[name] = not_successful(name, context, {"map_index": resolve.map_index} if is_own else {})
         way: set[str] = set()
         while more := {n for n in between - way if not open_[n] and (not before[n] or before[n] & way)}:
             way |= more
@@ -429,25 +429,6 @@ def _no_plan(problem: str) -> AirflowFailException:
 def _ranges(plan: Plan) -> dict[str, dict[str, list[int]]]:
     """``{"orders": {"0": [start, end]}}``, of the partitions with records."""
     return values_by_topic({p.topic_partition: [p.range.start_offset, p.range.end_offset] for p in plan.to_read()})
-
-
-def _unsuccessful(task_id: str, context: Any, which: Mapping[str, int]) -> list[str]:
-    """The instances of a task that are no success, with their states."""
-    ti = context["ti"]
-    states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id], **which)
-    found = sorted(states.get(ti.run_id, {}).items())
-    return [f"{name}: {state}" for name, state in found if state not in ("success", "removed")]
-
-
-def is_given(task: Any, resolve: str) -> bool:
-    """Whether a task gets an XCom of the resolve task, or pulls one in a template. A branch decides by it, at most."""
-    if getattr(task, "inherits_from_skipmixin", False):
-        return False
-    fields = [getattr(task, name, None) for name in task.template_fields] + [getattr(task, "partial_kwargs", None)]
-    of_mapping = task.iter_mapped_dependencies() if task.is_mapped else ()
-    references = [*(operator for operator, _ in XComArg.iter_xcom_references(fields)), *of_mapping]
-    pulls = "xcom_pull" in str(fields) and re.search(rf"\b{re.escape(resolve)}\b", str(fields))
-    return bool(pulls) or any(operator.task_id == resolve for operator in references)
 
 
 def _was_skipped(reference: XComArg, context: Any) -> bool:

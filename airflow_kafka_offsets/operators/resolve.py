@@ -39,6 +39,7 @@ from airflow_kafka_offsets.hooks.templates import has_empty_intervals, is_settle
 from airflow_kafka_offsets.hooks.value_sizes import LARGEST, fits, shortened, size_of
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.kafka_values import Actor, IsolationLevel
+from airflow_kafka_offsets.operators.reading_tasks import refuse_who_read_before
 from airflow_kafka_offsets.operators.row_parameters import (
     limit_of,
     put_definition,
@@ -402,6 +403,8 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
             pipeline = self.pipeline_log(context, hook)
             with outcome_counted("resolves", pipeline.pipeline_id):
                 assignment, about = self._assignment(context, hook, pipeline)
+            if assignment.splits:
+                refuse_who_read_before(self, context, run_key(context).map_index)
             if assignment.draft is not None:
                 send_nothing_to_read(pipeline.pipeline_id, assignment.draft)
             self._planned = assignment.plan

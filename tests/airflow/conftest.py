@@ -54,11 +54,18 @@ class Orders:
         about = {} if words is None else {"kafka_offsets": dict(words)}
         return run_dag(load_dag(WIRING, self.dag_id), conf={**names, **about, **conf}, logical_date=logical_date)
 
-    def clear(self, run: RunResult, *task_ids: str, words: Mapping[str, Any] | None = None, **conf: Any) -> RunResult:
+    def clear(
+        self,
+        run: RunResult,
+        *task_ids: str,
+        words: Mapping[str, Any] | None = None,
+        downstream: bool = True,
+        **conf: Any,
+    ) -> RunResult:
         """Clear tasks of a run and what comes after them, as a person does, and let it go on to its end."""
         about = {} if words is None else {"kafka_offsets": dict(words)}
         dag = load_dag(WIRING, self.dag_id)
-        clear_tasks(dag, run.run_id, *task_ids, conf={**about, **conf})
+        clear_tasks(dag, run.run_id, *task_ids, conf={**about, **conf}, downstream=downstream)
         return continue_run(dag, run.run_id)
 
     @property

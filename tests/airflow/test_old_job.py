@@ -50,6 +50,20 @@ def test_what_a_failed_run_has_written_of_a_partition_that_is_held_is_not_there_
     assert sorted(value for values in written_by(orders).values() for value in values) == list("012345")
 
 
+def test_a_plan_that_its_job_is_not_given_is_not_committed(orders: Orders, said: Callable[[], str]) -> None:
+    """A person clears resolve and the commit, and not the task between them, which has succeeded with another plan."""
+    orders.dag_id = "batch_of_an_old_job"
+    orders.produce(5)
+    failed = orders.run(reject=True)
+    orders.produce(2)
+    alone = ("orders.resolve", "check", "orders.commit")
+    again = orders.clear(failed, *alone, words={"re_plan": True}, downstream=False, reject=False)
+    assert (again.state, again.states("orders.resolve"), orders.committed) == ("failed", ["failed"], {})
+    assert "Clear this task together with those after it" in said()
+    assert orders.clear(failed, "orders.resolve").state == "success"
+    assert (orders.committed, list(written_by(orders).values())) == ({0: 7}, [list("0123456")])
+
+
 def test_what_a_failed_run_has_written_of_a_batch_that_is_skipped_goes(orders: Orders) -> None:
     orders.dag_id = "batch_of_an_old_job"
     orders.produce(5)

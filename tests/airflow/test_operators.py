@@ -14,7 +14,7 @@ from airflow_kafka_offsets import CommitOffsetsOperator, ResolveStartupOffsetsOp
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.operators.commit import is_given
+from airflow_kafka_offsets.operators.reading_tasks import is_given
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
 from testbed import airflow_home
 from testbed.broker import KafkaBroker

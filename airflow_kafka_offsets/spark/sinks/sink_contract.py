@@ -33,7 +33,7 @@ NO_RECORDS = f"topic STRING, partition INT, offset BIGINT, {BATCH_COLUMN} STRING
 
 TRIES = 10
 _KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
-_SAME_SCHEME = {"s3": "s3a", "s3n": "s3a"}
+_SAME_SCHEME = {"s3": "s3a", "s3n": "s3a", "abfs": "abfss"}
 
 
 class SinkBatch(Protocol):

@@ -24,6 +24,7 @@ URL = "jdbc:postgresql://db:5432/lake"
         ("s3://bucket/orders//", "s3a://bucket/orders"),
         ("s3a://bucket/orders", "s3a://bucket/orders"),
         ("abfss://container@account.dfs.core.windows.net/x", "abfss://container@account.dfs.core.windows.net/x"),
+        ("abfs://container@account.dfs.core.windows.net/x", "abfss://container@account.dfs.core.windows.net/x"),
         ("hdfs://namenode:8020/x", "hdfs://namenode:8020/x"),
     ],
 )
