@@ -59,7 +59,14 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.log.entries import NO_HISTORY, Committed, History, Step, next_step
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
-from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, fates_of, reads_of, require_verified, unverified
+from airflow_kafka_offsets.log.verify_reads import (
+    ALL_ROWS,
+    attempts_that_looked,
+    fates_of,
+    reads_of,
+    require_verified,
+    unverified,
+)
 from airflow_kafka_offsets.plan.completeness import not_planned
 from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.plan.position import Position, position_after
@@ -275,7 +282,7 @@ def decide_commit(order: Commit, s: Situation) -> Follow:
         _refuse_too_many(batch, fates.set_aside, order.limit)
     if batch.log.committed is None or newer_than is not None:
         _refuse_what_no_task_shows(order, batch, s)
-        _refuse_another_log(order, batch, s)
+        _refuse_another_log(batch, s)
     if batch.log.committed:
         return Follow(batch, None, proof, fates)
     group_id = plan.asked.group_id
@@ -307,13 +314,14 @@ def _refuse_what_no_task_shows(order: Commit, batch: StoredBatch, s: Situation) 
         )
 
 
-def _refuse_another_log(order: Commit, batch: StoredBatch, s: Situation) -> None:
+def _refuse_another_log(batch: StoredBatch, s: Situation) -> None:
     """Offsets do not say which records Spark has read. A log that is the same now was so while it read.
 
-    One that was cut, and ends below the range, was read before. Whether a topic was made anew, each driver has seen
-    before it reported, also where no report is asked for.
+    One that was cut, and ends below the range, was read before. Whether a topic was made anew, a driver has seen before it
+    reported, if it could.
 
-    :raises DataLoss: a log was cut and has grown past its range since, or, without reports, a topic is another one.
+    :raises DataLoss: a log was cut and has grown past its range since, or a topic is another one, and not all reports
+        show that the one before was read.
     """
     plan = batch.log.plan
     if not plan.to_read():
@@ -321,8 +329,9 @@ def _refuse_another_log(order: Commit, batch: StoredBatch, s: Situation) -> None
     records = s.need(RecordsOf(plan, may_hold=True))
     grown = [p for p in hulls(plan.splits) if records.ends.get(p.topic_partition, 0) >= p.end_offset]
     lines = records.replaced(grown)
-    if not order.require_report and records.made_anew and unverified(plan, s.need(Reports(batch))):
-        lines += records.made_anew
+    made_anew = records.made_anew
+    if made_anew and unverified(plan, attempts_that_looked(plan, s.need(Reports(batch)), made_anew)):
+        lines += made_anew.values()
     if lines:
         raise DataLoss(lines, _after_another_log(batch))
 

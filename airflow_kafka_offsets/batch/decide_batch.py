@@ -42,7 +42,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.entries import Taken
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
-from airflow_kafka_offsets.log.verify_reads import unverified, verified_splits
+from airflow_kafka_offsets.log.verify_reads import attempts_that_looked, unverified, verified_splits
 from airflow_kafka_offsets.plan.completeness import (
     count_late,
     from_the_one_before,
@@ -234,7 +234,8 @@ def _rows_without_records(at_hand: BatchAtHand) -> list[str]:
     planned, here = hulls(plan.splits), topics_now(at_hand.order, at_hand.s).cluster_id
     if plan.found.cluster_id != here or records.replaced(planned) or not records.gone(plan, planned):
         return []  # what is written of a log that was cut, or of another cluster, is planned anew in any case
-    return records.gone(plan, hulls(plan.splits[number] for number in at_hand.verified()))
+    looked = attempts_that_looked(plan, at_hand.s.need(Reports(at_hand.batch)), records.made_anew)
+    return records.gone(plan, hulls(plan.splits[number] for number in verified_splits(plan, looked)))
 
 
 def _moved_output(at_hand: BatchAtHand) -> Replace | None:
@@ -258,7 +259,7 @@ def _take_what_is_there(at_hand: BatchAtHand, records: RecordsNow) -> Decision:
     gone = records.missing(plan)
     splits = tuple(sorted(plan.splits_with_rows()))
     if gone:
-        attempts = s.need(Reports(batch))
+        attempts = attempts_that_looked(plan, s.need(Reports(batch)), records.made_anew)
         verified = verified_splits(plan, attempts)
         needed = hulls(split for number, split in enumerate(plan.splits) if number not in verified)
         deleted, replaced = records.deleted(needed), records.replaced(hulls(plan.splits))

@@ -229,7 +229,8 @@ def _records_now(plan: Plan, cluster: OffsetReader, *, may_hold: bool) -> Record
         return RecordsNow((f"the plan was made on cluster {was.cluster_id}, and this is {now}",))
     ids, anew = description.topic_ids, topics_made_anew(was.topic_ids, description.topic_ids)
     topics = {p.topic_partition.topic for p in plan.to_read()}
-    another, made_anew = (tuple(other_logs(some, was.topic_ids, ids)) for some in (topics, topics & ids.keys()))
+    another = tuple(other_logs(topics, was.topic_ids, ids))
+    made_anew = {topic: other_logs([topic], was.topic_ids, ids)[0] for topic in topics & anew}
     present = {tp for tp in description.partitions() if tp.topic not in anew}
     planned = {p.topic_partition: p for p in plan.partitions if p.topic_partition in present}
     without = frozenset(tp for tp in description.leaderless() if tp in planned and (may_hold or not planned[tp].size))

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import groupby
 from operator import itemgetter
@@ -80,6 +80,8 @@ class ReadReport:
     """What one attempt at a split wrote.
 
     :ivar wrote: ``False``: it stopped before it wrote anything.
+    :ivar looked: whether its driver has seen, after it had read, that no topic was made anew. One without a Kafka client
+        that it could ask (Spark Connect) has not.
     :ivar rows: the digest of the row definition; ``None`` where records were written as they are.
     :ivar columns: of each output that a sink of this package wrote, its columns and Spark's name for their types.
     """
@@ -91,6 +93,7 @@ class ReadReport:
     partitions: Mapping[TopicPartition, PartitionRead]
     output: str | None = None
     wrote: bool = True
+    looked: bool = True
     rows: str | None = None
     columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict, compare=False)
 
@@ -107,6 +110,7 @@ class ReadReport:
             "rows": self.rows,
             "columns": {output: dict(columns) for output, columns in self.columns.items()},
             "topics": to_columns(_COLUMNS, rows),
+            **({} if self.looked else {"looked": False}),
         }
 
     @classmethod
@@ -126,6 +130,7 @@ class ReadReport:
                 partitions,
                 text_or_none(data["output"]),
                 flag(data["wrote"]),
+                flag(data.get("looked", True)),
                 text_or_none(data.get("rows")),
                 {
                     text(output): {name: text(kind) for name, kind in columns.items()}
@@ -177,6 +182,22 @@ def verified_splits(plan: Plan, attempts: Mapping[int, Sequence[Attempt]]) -> di
         split: attempts[split][0].number for split, lines in problems.items() if not lines and plan.splits[split]
     }
     return {split: VerifiedSplit(_plan_that_counts(plan, split, number), number) for split, number in highest.items()}
+
+
+def attempts_that_looked(
+    plan: Plan, attempts: Mapping[int, Sequence[Attempt]], made_anew: Collection[str]
+) -> dict[int, list[Attempt]]:
+    """The attempts without those reports that may be of another topic of the same name.
+
+    :param made_anew: the topics that are other ones now.
+    """
+
+    def trusted(split: int, attempt: Attempt) -> Attempt:
+        topics = {p.topic_partition.topic for p in plan.splits[split]}
+        blind = attempt.report is not None and not attempt.report.looked and not topics.isdisjoint(made_anew)
+        return Attempt(attempt.number) if blind else attempt
+
+    return {split: [trusted(split, attempt) for attempt in found] for split, found in attempts.items()}
 
 
 @dataclass(frozen=True, slots=True)

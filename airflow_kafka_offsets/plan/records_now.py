@@ -18,7 +18,7 @@ class RecordsNow:
     :ivar cuts: the first offset from which on the log is another one than the plan's; absent where it is not.
     :ivar leaderless: partitions of the plan that nobody leads, so that their logs were not asked for.
     :ivar silent: partitions of the plan whose leader has not answered until the deadline, and why.
-    :ivar made_anew: of ``another_log`` the lines of topics that exist.
+    :ivar made_anew: of ``another_log`` the lines of topics that exist, by topic.
     """
 
     another_log: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class RecordsNow:
     cuts: Mapping[TopicPartition, int] = field(default_factory=dict)
     leaderless: frozenset[TopicPartition] = frozenset()
     silent: Mapping[TopicPartition, str] = field(default_factory=dict)
-    made_anew: tuple[str, ...] = ()
+    made_anew: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def without_answer(self) -> frozenset[TopicPartition]:

@@ -55,7 +55,7 @@ class Batch:
     _frames: list[DataFrame]
     _outputs: set[str | None]
     _read_topic: Callable[[str], DataFrame]
-    _same_topics: Callable[[], None]
+    _same_topics: Callable[[], bool]
     _is_compacted: Callable[[], bool]
 
     @property

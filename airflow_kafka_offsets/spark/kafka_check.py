@@ -55,22 +55,26 @@ def require_records(spark: SparkSession, batch: Batch, options: Mapping[str, Any
         )
 
 
-def require_same_topics(spark: SparkSession, batch: Batch, options: Mapping[str, Any]) -> None:
+def require_same_topics(spark: SparkSession, batch: Batch, options: Mapping[str, Any]) -> bool:
     """Return if no topic was made anew since the plan. Spark knows no topic ids: it would have read the new log.
 
     A topic that is deleted and not made anew was read while it was there.
+
+    :returns: whether that is known: ``False`` where Python sees no Kafka client of the driver's.
 
     :raises DataLoss: with a line for each topic.
     :raises ClusterUnavailable: as of :func:`require_records`.
     :raises NotAuthorized: as of :func:`require_records`.
     """
-    if lines := _asked(spark, batch, options, _recreated):
+    lines = _asked(spark, batch, options, _recreated)
+    if lines:
         raise DataLoss(
             lines,
             f"What Spark has read of {batch.plan.batch} may be of another log. It is not reported, so nothing is "
             'committed, and the next plan overwrites it. policies={"topic_recreated": "earliest"} goes on with the new '
             "topic.",
         )
+    return lines is not None
 
 
 def has_compacted_topic(spark: SparkSession, batch: Batch, options: Mapping[str, Any]) -> bool:
@@ -86,13 +90,14 @@ def _asked(
     batch: Batch,
     options: Mapping[str, Any],
     question: Callable[[_SparkKafka, Batch], list[str]],
-) -> list[str]:
+) -> list[str] | None:
+    """The answer; ``None`` where nobody can be asked."""
     if not batch.partitions:
         return []
     kafka = _SparkKafka(jvm_of(spark), options)
     if not kafka.is_seen:
         log.warning("Spark's Kafka client cannot be asked from here whether %s is still there.", batch.plan.batch)
-        return []
+        return None
     from py4j.protocol import Py4JJavaError
 
     try:

@@ -103,7 +103,7 @@ def report_batch(batch: Batch, *written: DataFrame | Divided | Merged | None) ->
     reports = [_report(batch, frame, source) for frame in written or (None,)]
     _refuse_parts(batch, reports)
     report = min(reports, key=lambda r: get_args(Proof).index(r.proof))  # that of the sink that shows least
-    batch._same_topics()
+    report = replace(report, looked=batch._same_topics())
     attempt.report(report)
     return report
 

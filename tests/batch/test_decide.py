@@ -631,7 +631,11 @@ def commit(require: RequireReport = True, plan_id: str = PLAN.plan_id, by: Actor
 
 AGAIN = stored(committed(ME), Taken(ME, NOW, {0: 1, 1: 1}))
 WHOLE = read_by(0, 1)
-ANEW = "orders: its id is another-id"
+ANEW = {"orders": "orders: its id is another-id"}
+BLIND = {
+    split: [replace(one, report=replace(one.report, looked=False)) for one in found if one.report]
+    for split, found in WHOLE.items()
+}
 
 
 @pytest.mark.parametrize(
@@ -673,11 +677,11 @@ ANEW = "orders: its id is another-id"
             ("append", ME, [20, 9], "rows"), id="somebody's offset on another cluster",
         ),
             pytest.param(
-            commit(False), named(BatchIn=MINE, RecordsOf=there(made_anew=(ANEW,))), ("ask", "Reports"),
+            commit(False), named(BatchIn=MINE, RecordsOf=there(made_anew=ANEW)), ("ask", "Reports"),
             id="a topic was made anew, and no report is asked for: is there one?",
         ),
         pytest.param(
-            commit(False), named(BatchIn=MINE, RecordsOf=there(made_anew=(ANEW,)), Reports=WHOLE, HeldBy={}),
+            commit(False), named(BatchIn=MINE, RecordsOf=there(made_anew=ANEW), Reports=WHOLE, HeldBy={}),
             ("append", ME, [20, 9], None), id="a topic was made anew after all was reported",
         ),
     ],
@@ -701,8 +705,12 @@ def test_what_a_commit_does(order: Order, facts: Facts, expected: tuple[Any, ...
             ), errors.GroupMoved, id="somebody wrote to the group meanwhile",
         ),
             pytest.param(
-            commit(False), named(BatchIn=MINE, RecordsOf=there(made_anew=(ANEW,)), Reports=read_by(0)), errors.DataLoss,
+            commit(False), named(BatchIn=MINE, RecordsOf=there(made_anew=ANEW), Reports=read_by(0)), errors.DataLoss,
             id="a topic was made anew, and half is reported",
+        ),
+        pytest.param(
+            commit(), named(BatchIn=MINE, RecordsOf=there(made_anew=ANEW), Reports=BLIND), errors.DataLoss,
+            id="a topic was made anew, and who has reported could not see it",
         ),
     ],
 )  # fmt: skip

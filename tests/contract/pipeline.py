@@ -138,7 +138,7 @@ class Job:
             raise RecordsGone
         return [(p.topic_partition, offset) for p in partitions for offset in range(p.start_offset, p.end_offset)]
 
-    def report(self, proof: Proof = "rows", output: str | None = None) -> Job:
+    def report(self, proof: Proof = "rows", output: str | None = None, *, looked: bool = True) -> Job:
         """What the lake holds of this key and split."""
         assert self.attempt is not None
         rows = self.pipeline.lake.rows.get((self._key, self.split), [])
@@ -147,7 +147,7 @@ class Job:
             counts.setdefault(tp, Counter())[offset] += 1
         reads = {tp: PartitionRead(c.total(), len(c), min(c), max(c)) for tp, c in counts.items()}
         where = output or self.plan.asked.output
-        report = ReadReport(self.plan.plan_id, self.split, self.attempt.number, proof, reads, where)
+        report = ReadReport(self.plan.plan_id, self.split, self.attempt.number, proof, reads, where, looked=looked)
         self.attempt.report(replace(report, rows=self.pipeline.rows))
         return self
 

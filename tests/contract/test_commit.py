@@ -263,6 +263,27 @@ def test_without_reports_what_was_read_of_a_topic_that_was_made_anew_is_not_comm
     assert last.commit(require_report=False).by_this
 
 
+def test_what_a_driver_has_read_that_sees_no_topic_ids_is_not_committed_where_the_topic_was_made_anew(
+    in_memory: Pipeline,
+) -> None:
+    """As over Spark Connect: its report counts the offsets, and cannot say of which topic."""
+    cluster, tp = in_memory.cluster, TopicPartition("orders", 0)
+    assert isinstance(cluster, InMemoryCluster)
+    run = in_memory.resolve("one")
+    cluster.recreate_topic("orders")
+    cluster.produce(tp, [NOW_MS] * 4)
+    run.job().begin().write().report(looked=False)
+    with pytest.raises(DataLoss, match="orders: its id is "):
+        run.commit()
+    again = in_memory.resolve("one", topic_recreated="earliest")
+    assert again.ranges == [(0, 4), (0, 0), (0, 0)]
+    again.job().begin().write().report(looked=False)
+    again.commit()
+    cluster.produce(tp, [NOW_MS])
+    in_memory.run("two")
+    assert in_memory.lake.offsets() == {0: [0, 1, 2, 3, 4]}
+
+
 # ── what the commit is ────────────────────────────────────────────────────────────────────────────────────────────────
 
 

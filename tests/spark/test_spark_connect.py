@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.log.read_reports import deciding_attempts
 from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.stores.open import open_store
 from tests.reads import is_read
@@ -52,3 +53,6 @@ def test_a_batch_is_read_reported_and_verified_without_a_jvm(
     found = PipelineLog(store, stored.folder.split("/")[1]).read(stored.name)
     assert found is not None
     assert is_read(found)
+    assert [one.report.looked for attempts in deciding_attempts(found).values() for one in attempts if one.report] == [
+        False
+    ]
