@@ -317,8 +317,8 @@ def _refuse_what_no_task_shows(order: Commit, batch: StoredBatch, s: Situation) 
 def _refuse_another_log(batch: StoredBatch, s: Situation) -> None:
     """Offsets do not say which records Spark has read. A log that is the same now was so while it read.
 
-    One that was cut, and ends below the range, was read before. Whether a topic was made anew, a driver has seen before it
-    reported, if it could.
+    One that was cut, and ends below the range, was read before. Whether a topic was made anew, a driver has seen before
+    it reported, if it could.
 
     :raises DataLoss: a log was cut and has grown past its range since, or a topic is another one, and not all reports
         show that the one before was read.

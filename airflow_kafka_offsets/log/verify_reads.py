@@ -80,8 +80,8 @@ class ReadReport:
     """What one attempt at a split wrote.
 
     :ivar wrote: ``False``: it stopped before it wrote anything.
-    :ivar looked: whether its driver has seen, after it had read, that no topic was made anew. One without a Kafka client
-        that it could ask (Spark Connect) has not.
+    :ivar looked: whether its driver has seen, after it had read, that no topic was made anew. One without a Kafka
+        client that it could ask (Spark Connect) has not.
     :ivar rows: the digest of the row definition; ``None`` where records were written as they are.
     :ivar columns: of each output that a sink of this package wrote, its columns and Spark's name for their types.
     """
