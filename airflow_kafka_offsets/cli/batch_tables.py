@@ -73,20 +73,19 @@ def splits_of(batch: StoredBatch) -> Table:
     problems = problems_of_splits(batch.log.plan, attempts)
     rows: list[dict[str, object]] = []
     for split, deciding in attempts.items():
-        own = [line.split(" ", 2)[2] for line in problems[split]]  # "split 3: …", or "split 3, orders[0] …"
         report, fates = deciding[0].report if deciding else None, fates_of({split: deciding})
         rows.append(
             {
                 "split": split,
                 "attempt": deciding[0].number if deciding else None,
-                "verified": not own,
+                "verified": not problems[split],
                 "rows": sum(read.row_count for read in report.partitions.values()) if report else None,
                 "set_aside": fates.set_aside if report else None,
                 "left_out": fates.left_out if report else None,
                 "proof": PROVED[report.proof] if report else None,
                 "output": report.output if report else None,
                 "row_definition": report.rows if report else None,
-                "problem": "; ".join(own) or None,
+                "problem": "; ".join(problems[split]) or None,
             }
         )
     names = ("split", "attempt", "verified", "rows", "set_aside", "left_out", "proof", "output")

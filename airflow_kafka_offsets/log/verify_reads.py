@@ -161,13 +161,14 @@ def unverified(
     :param attempts: of each split that may hold rows; one that nobody began is absent.
     :param newer_than: of each split the attempt that is not enough, because the batch is done again.
     """
-    return [line for lines in problems_of_splits(plan, attempts, newer_than).values() for line in lines]
+    problems = problems_of_splits(plan, attempts, newer_than)
+    return [f"split {split}: {problem}" for split, found in problems.items() for problem in found]
 
 
 def problems_of_splits(
     plan: Plan, attempts: Mapping[int, Sequence[Attempt]], newer_than: Mapping[int, int] | None = None
 ) -> dict[int, list[str]]:
-    """Of each split that may hold rows, also if it must be empty, the lines that speak against its reads."""
+    """Of each split that may hold rows, also if it must be empty, what speaks against its reads."""
     least = newer_than or {}
     return {
         split: _problems_of_split(plan, split, attempts.get(split, ()), least.get(split, 0))
@@ -311,36 +312,36 @@ def require_verified(
 def _problems_of_split(plan: Plan, number: int, attempts: Sequence[Attempt], newer_than: int) -> list[str]:
     wrote = [attempt for attempt in attempts if attempt.may_have_written]
     if not wrote:
-        return [f"split {number}: no Spark job has begun to read it"]
+        return ["no Spark job has begun to read it"]
     highest = max(attempt.number for attempt in wrote)
     top = [attempt for attempt in wrote if attempt.number == highest]
     if len(top) > 1:
-        return [f"split {number}: {len(top)} Spark jobs wrote to it at the same time (attempt {highest})"]
+        return [f"{len(top)} Spark jobs wrote to it at the same time (attempt {highest})"]
     report = top[0].report
     if report is None:
-        return [f"split {number}: attempt {highest} began and has not reported; its output may be half written"]
+        return [f"attempt {highest} began and has not reported; its output may be half written"]
     expected_plan = _plan_that_counts(plan, number, highest)
     if report.plan_id != expected_plan:
-        return [f"split {number}: attempt {highest} read plan {report.plan_id}, not {expected_plan}"]
+        return [f"attempt {highest} read plan {report.plan_id}, not {expected_plan}"]
     if highest <= newer_than:
-        return [f"split {number}: it was not done again; attempt {highest} is of before"]
+        return [f"it was not done again; attempt {highest} is of before"]
     if plan.asked.output is not None and report.output != plan.asked.output:
-        return [f"split {number}: it was written to {report.output}, and the batch's output is {plan.asked.output}"]
+        return [f"it was written to {report.output}, and the batch's output is {plan.asked.output}"]
     expected = {p.topic_partition: p for p in plan.splits[number]}
     lines = [
-        f"split {number}, {tp}: {report.partitions[tp].row_count} rows are reported, and it is not in this split"
+        f"{tp}: {report.partitions[tp].row_count} rows are reported, and it is not in this split"
         for tp in sorted(report.partitions.keys() - expected.keys())
     ]
     if not expected and report.proof == "scan" and highest > 1 and not plan.empty:
         lines.append(
-            f"split {number}: it must be empty, which only the output itself shows, and that was not read back. (Let "
+            "it must be empty, which only the output itself shows, and that was not read back. (Let "
             "the job return the frame that reads its output, also where there are no records. Where no output can be "
             "read back, the batch can be skipped, as a whole.)"
         )
     for tp, planned in expected.items():
         problem = _problem(planned, report.partitions.get(tp), report.proof)
         if problem:
-            lines.append(f"split {number}, {tp} [{planned.start_offset}, {planned.end_offset}): {problem}")
+            lines.append(f"{tp} [{planned.start_offset}, {planned.end_offset}): {problem}")
     return lines
 
 

@@ -20,7 +20,7 @@ NOON = 1_795_176_000_000  # 2026-11-20T12:00Z
 def window(pipeline: Pipeline, run: str, hour: int) -> str:
     """Run `run` does the window of that hour; its key."""
     bounds = {"startup_timestamp": NOON + hour * HOUR, "bounded_timestamp": NOON + (hour + 1) * HOUR}
-    assignment = pipeline.run(run, **bounds, startup_mode="timestamp", bounded_mode="timestamp")
+    assignment = pipeline.run(run, **bounds, startup_mode="timestamp", bounded_mode="timestamp", output_name="windows")
     return key_of(assignment.plan)
 
 

@@ -858,7 +858,7 @@ def test_F16_a_report_of_the_record_that_was_left_out_verifies_nothing(in_memory
         else:
             job.write()
         job.report()
-    with pytest.raises(ReadNotVerified, match=r"split 0, orders\[0\] \[0, 1\)"):
+    with pytest.raises(ReadNotVerified, match=r"split 0: orders\[0\] \[0, 1\)"):
         run.commit()
 
 

@@ -163,7 +163,7 @@ def test_rows_prove_a_range_by_each_offset_once(read, problem):
         assert found == []
     else:
         [line] = found
-        assert line.startswith(f"split 0, orders[0] [10, 110): {problem}")
+        assert line.startswith(f"split 0: orders[0] [10, 110): {problem}")
 
 
 @pytest.mark.parametrize(
@@ -191,14 +191,14 @@ def test_a_short_count_names_the_way_out_on_a_compacted_topic():
 
 def test_a_partition_of_another_split_is_too_much():
     [line] = problems({**GOOD, 0: [report(0, {**reads(0), tp(1): PartitionRead(1, 1, 5, 5)})]})
-    assert line == "split 0, orders[1]: 1 rows are reported, and it is not in this split"
+    assert line == "split 0: orders[1]: 1 rows are reported, and it is not in this split"
 
 
 def test_all_that_is_wrong_is_said_at_once():
     found = problems({0: [report(0, {})], 1: [report(1, {**reads(3), tp(1): PartitionRead(50, 40, 5, 44)})]})
     assert [line.split(":")[0] + ":" + line.split(":")[1] for line in found] == [
-        "split 0, orders[0] [10, 110): short",
-        "split 1, orders[1] [5, 45): twice",
+        "split 0: orders[0] [10, 110): short",
+        "split 1: orders[1] [5, 45): twice",
     ]
 
 
@@ -236,7 +236,7 @@ def of_empty(partitions=(), number=1, **more):
         pytest.param([], "split 1: no Spark job has begun", id="never started: an earlier plan's rows are still there"),
         pytest.param([begun(1)], "split 1: attempt 1 began and has not reported", id="began"),
         pytest.param(
-            [of_empty(reads(0))], "split 1, orders[0]: 100 rows are reported, and it is not in", id="some rows"
+            [of_empty(reads(0))], "split 1: orders[0]: 100 rows are reported, and it is not in", id="some rows"
         ),
         pytest.param([of_empty(proof="scan")], None, id="a scan, and nobody wrote before"),
         pytest.param(
