@@ -67,15 +67,23 @@ Counts = dict[TopicPartition, _Counted]
 class Divided:
     """What became of the records, where a sink divides them: each in one of its outputs, or left out.
 
-    :ivar frame: topic, partition and offset of each, and ``kafka_fate``: ``row`` and ``set aside`` are read back from
-        the outputs, ``left out`` comes from a scan, since no output has them.
-    :ivar counts: of the frame, if it was counted already.
+    The frames have topic, partition and offset of each, and ``kafka_fate``.
+
+    :ivar outputs: ``row`` and ``set aside``, read back from the outputs.
+    :ivar left_out: ``left out``, from a scan, since no output has them; ``None``: nothing was.
+    :ivar counts: of the outputs, if they were counted already.
     :ivar is_merged: whether the rows come from a scan, because the output merges them and has none for each record.
     """
 
-    frame: DataFrame
+    outputs: DataFrame
+    left_out: DataFrame | None = None
     counts: Counts | None = None
     is_merged: bool = False
+
+    @property
+    def frame(self) -> DataFrame:
+        """All of them."""
+        return self.outputs if self.left_out is None else self.outputs.unionByName(self.left_out)
 
 
 def report_batch(batch: Batch, *written: DataFrame | Divided | Merged | None) -> ReadReport:
@@ -176,17 +184,16 @@ def has_every_offset(batch: Batch, counts: Counts) -> bool:
 
 
 def _report(batch: Batch, written: DataFrame | Divided | Merged | None, source: DataFrame) -> ReadReport:
-    if isinstance(written, Divided):
-        counts = count_offsets(written.frame, batch) if written.counts is None else written.counts
-        proof = _proof(batch, counts, source, is_read_back=not written.is_merged)
-        return _report_of(batch, counts, "merged" if proof == "scan" else proof)
     if isinstance(written, Merged):
         return replace(_report(batch, None, source), proof="merged")
-    is_source = written is None or written is source or written.sameSemantics(source)
-    frame = source if written is None or is_source else written
-    is_read_back = not is_source and not _is_made_from(frame, batch)
-    counting = _count_by_partition(frame)
-    if batch.partitions and not is_source and not is_read_back and not _is_cached(counting, batch):
+    found = written if written is None or isinstance(written, Divided) else Divided(written)
+    if found is None or found.outputs is source or found.outputs.sameSemantics(source):
+        if batch.partitions and not _is_persisted(source):
+            log.warning("Kafka is read a second time, to count: call records.persist() before the write.")
+        return _report_of(batch, count_offsets(source, batch), "scan")
+    is_read_back = not found.is_merged and not _is_made_from(found.outputs, batch)
+    counting = _count_by_partition(found.frame)
+    if batch.partitions and not found.is_merged and not is_read_back and not _is_cached(counting, batch):
         raise InvalidRequest(
             [
                 "That frame is made from the records, not read back from the output: it shows nothing of what was "
@@ -194,10 +201,9 @@ def _report(batch: Batch, written: DataFrame | Divided | Merged | None, source: 
                 "read back."
             ]
         )
-    if batch.partitions and is_source and not _is_persisted(source):
-        log.warning("Kafka is read a second time, to count: call records.persist() before the write.")
-    counts = _collect(counting, batch)
-    return _report_of(batch, counts, "scan" if is_source else _proof(batch, counts, source, is_read_back=is_read_back))
+    counts = _collect(counting, batch) if found.counts is None else found.counts
+    proof = _proof(batch, counts, source, is_read_back=is_read_back)
+    return _report_of(batch, counts, "merged" if proof == "scan" and found.is_merged else proof)
 
 
 def _report_of(batch: Batch, counts: Counts, proof: Proof) -> ReadReport:

@@ -28,7 +28,7 @@ from airflow_kafka_offsets.spark.job_batch import Batch
 from airflow_kafka_offsets.spark.kafka_source import no_records_of_kafka
 from airflow_kafka_offsets.spark.report import BAD_COLUMNS, ROW, SET_ASIDE, Divided, union_of, with_fate
 from airflow_kafka_offsets.spark.report import LEFT_OUT as NO_ROW
-from airflow_kafka_offsets.spark.sinks.sink_contract import DELETED, OWN_COLUMNS
+from airflow_kafka_offsets.spark.sinks.sink_contract import DELETED, OWN_COLUMNS, Merged
 from airflow_kafka_offsets.values.row_definition import RowDefinition
 from airflow_kafka_offsets.values.sql_text import MOMENTS, quoted
 
@@ -72,14 +72,16 @@ class RowFrames:
         """Topic, partition and offset of what ``where`` or ``tombstones`` leaves out."""
         return self.rest.where(self.rest[REASON] == LEFT_OUT).select(*SOURCE_COLUMNS)
 
-    def divided(self, rows: DataFrame, bad: DataFrame | None = None) -> Divided:
+    def divided(self, rows: DataFrame | Merged, bad: DataFrame | None = None) -> Divided:
         """What ``write`` returns, so that the report counts all records.
 
-        :param rows: what reads back the output of the rows; :param bad: that of the bad records. Without it they count
-            as missing, and the commit refuses the split if there are any.
+        :param rows: what reads back the output of the rows, or what an upsert returns; :param bad: what reads back that
+            of the bad records. Without it they count as missing, and the commit refuses the split if there are any.
         """
-        parts = [with_fate(rows, ROW, self.source_names), with_fate(self.left_out, NO_ROW)]
-        return Divided(union_of(parts if bad is None else [*parts, with_fate(bad, SET_ASIDE)]))
+        is_merged = isinstance(rows, Merged)
+        outputs = [with_fate(rows.records if isinstance(rows, Merged) else rows, ROW, self.source_names)]
+        outputs += [] if bad is None else [with_fate(bad, SET_ASIDE)]
+        return Divided(union_of(outputs), with_fate(self.left_out, NO_ROW), is_merged=is_merged)
 
 
 def decode(records: DataFrame, batch: Batch) -> RowFrames:

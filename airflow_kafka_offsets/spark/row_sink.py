@@ -178,10 +178,11 @@ class _Write:
             counts = count_offsets(rows, self.batch)
             if not has_every_offset(self.batch, counts):
                 self._look_again(rows)
-        parts = [rows, *self._set_aside()]
+        set_aside, left_out = self._set_aside(), None
         if self.has_looked_again:
-            parts += [with_fate(frames.left_out, LEFT_OUT) for frames in self.no_rows]
-        return Divided(union_of(parts), counts if len(parts) == 1 else None, is_merged=bool(self.to.definition.keys))
+            left_out = union_of([with_fate(frames.left_out, LEFT_OUT) for frames in self.no_rows])
+        counts = None if set_aside or left_out is not None else counts
+        return Divided(union_of([rows, *set_aside]), left_out, counts, is_merged=bool(self.to.definition.keys))
 
     def _rows(self, table: RowTable, frames: RowFrames) -> DataFrame:
         """Write the rows of one table; what reads them back."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.plan.plan_table import first_few
-from airflow_kafka_offsets.spark.driver_jvm import Folders, jvm_of
+from airflow_kafka_offsets.spark.driver_jvm import Folders, jvm_of, with_settings
 from airflow_kafka_offsets.spark.sinks.evolution import Change, Evolve, TableSink, check_evolve, evolved
 from airflow_kafka_offsets.spark.sinks.sink_contract import (
     BATCH_COLUMN,
@@ -59,6 +59,7 @@ NEWEST_COMMITS = 20
 _LOG = "_delta_log"
 TYPE_WIDENING = "delta.enableTypeWidening"
 STATS_COLUMNS, STATS_COUNT = "delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols"
+_PASS_OVER = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
 _ABSENT = ("PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE")
 _OVERTAKEN = "DELTA_CONCURRENT_TRANSACTION"
 _IN_THE_WAY = (
@@ -113,20 +114,25 @@ class DeltaSink(TableSink):
                 writer.saveAsTable(quoted_table(self.table or ""))
 
         self._keep_bounds(spark)
-        self.again(write, batch)
+        self.again(spark, write, batch)
         if not self.has_commit(spark, attempted):
             if self.mode == "append":
                 raise InvalidRequest([_CANNOT_REPEAT.format(batch.key, batch.split, self.output)])
             raise overtaken(batch, self.output, "a newer attempt, which the table has on record,")
         return self.written(spark, batch)
 
-    def again(self, write: Callable[[], Any], batch: SinkBatch) -> None:
+    def again(self, spark: SparkSession, write: Callable[[], Any], batch: SinkBatch) -> None:
         """Write, and again while others commit in between.
+
+        Delta reads the files that may hold old rows. A session may pass over a file that it cannot read at this moment:
+        then its old rows would stay beside the new ones.
 
         :raises LateAttempt: the other one was a newer attempt at the same split.
         """
+        passes_over = [name for name in _PASS_OVER if str(spark.conf.get(name, "false")).lower() == "true"]
         try:
-            write_among_others(write, _IN_THE_WAY)
+            with with_settings(spark, dict.fromkeys(passes_over, "false")):
+                write_among_others(write, _IN_THE_WAY)
         except Exception as error:
             if _OVERTAKEN not in str(error):
                 raise

@@ -57,6 +57,7 @@ SCHEMAS = "_kafka_schemas"
 JOURNAL = "folders"  # once it has this name, the swap has begun, and whoever comes next ends it
 UNPUBLISHED = "folders.unpublished"
 HIDDEN_END = "._COPYING_"  # Spark leaves out what ends so: Hadoop's tools name a file so that they still write
+_TABLES = ("_delta_log", "metadata/*.metadata.json")  # what Delta and Iceberg have in a table's folder
 FORMATS = ("parquet", "orc", "json", "csv", "avro")
 OWN_OPTIONS = ("path", "basePath", "partitionOverwriteMode")
 
@@ -165,8 +166,10 @@ class FilesSink:
                     ]
                 )
             if not own:
-                return
+                break
             at = own[0]
+        if at == self.path:
+            self._refuse_table_around(folders)
         others = [folder for folder in own if folder.rpartition("=")[2] != batch.key]
         of_split = folders.found(f"{others[0]}/{SPLIT_COLUMN}=*")[:1] if others else []
         files = [path.rpartition("/")[2] for folder in of_split for path in folders.found(f"{folder}/part-*")]
@@ -177,6 +180,25 @@ class FilesSink:
                     "reads the two together. Put the format back, or write to a folder of its own."
                 ]
             )
+
+    def _refuse_table_around(self, folders: Folders) -> None:
+        """A table takes what lies in its folder for its own rests: Delta's VACUUM removes it. Hidden names are left.
+
+        :raises InvalidRequest: the path is inside of one.
+        """
+        names = self.path.split("/")
+        for depth in range(len(names) - 1, 0, -1):
+            if names[depth].startswith(HIDDEN):
+                return
+            around = "/".join(names[:depth])
+            if re.fullmatch("[^:]+", names[depth - 1]) and any(folders.found(f"{around}/{table}") for table in _TABLES):
+                raise InvalidRequest(
+                    [
+                        f"{self.path} lies in {around}, which is a table: what cleans the table (VACUUM, "
+                        "remove_orphan_files) deletes the files of others in its folder. Nothing was written. Write to "
+                        "a folder beside it."
+                    ]
+                )
 
     def _compared(self, folders: Folders, rows: StructType, batch: SinkBatch, own: str = "") -> Comparison:
         """The rows' columns beside those on record, which all folders together have.

@@ -114,7 +114,7 @@ class IcebergSink(TableSink):
                 raise explained from error
             raise
 
-    def again(self, write: Callable[[], None], batch: SinkBatch) -> None:
+    def again(self, spark: SparkSession, write: Callable[[], None], batch: SinkBatch) -> None:
         """Write, and again while others commit in between."""
         write_among_others(write, (*_OVERTAKEN, _CHANGED_WHILE_MERGING))
 

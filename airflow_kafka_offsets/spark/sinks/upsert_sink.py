@@ -181,7 +181,7 @@ def _merge(into: DeltaSink | IcebergSink, keys: Sequence[str], records: DataFram
         )
 
     try:
-        into.again(write, batch)
+        into.again(spark, write, batch)
     finally:
         spark.catalog.dropTempView(view)
 
@@ -190,17 +190,19 @@ def _is_newer(batch: SinkBatch, offset_is_not_lower: str) -> str:
     """SQL: whether a record of the batch is newer than the row ``t``, or is the one that the row was made of.
 
     Of two windows the one that starts later is the newer, where both say their starts to the second, for all topics:
-    of one log its offsets are higher, too. Of other windows, and of those of one second, the offsets say it.
+    of one log its offsets are higher, too. Of other windows, of those of one second, of a window and a batch of the
+    log, and where the row has no batch, the offsets say it.
     """
     number, column = number_of(batch.key), f"t.{BATCH_COLUMN}"
     if number:
-        own, of_row, knows = f"{number:010}", f"left({column}, 10)", "true"
+        own, of_row, knows = f"{number:010}", f"left({column}, 10)", f"substring({column}, 11, 1) = '-'"
     elif _PLAIN_WINDOW.fullmatch(batch.key):
         size, own = len(batch.key), batch.key[:_LENGTH_OF_START]
         of_row, knows = f"left({column}, {_LENGTH_OF_START})", f"length({column}) = {size}"
     else:
         return offset_is_not_lower
-    is_later, is_same = f"{knows} AND {of_row} < '{own}'", f"NOT ({knows}) OR {of_row} = '{own}'"
+    knows = f"coalesce({knows}, false)"
+    is_later, is_same = f"{knows} AND {of_row} < '{own}'", f"NOT {knows} OR {of_row} = '{own}'"
     return f"({is_later} OR ({is_same}) AND {offset_is_not_lower})"
 
 

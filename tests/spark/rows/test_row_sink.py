@@ -12,6 +12,7 @@ from airflow_kafka_offsets.log.read_reports import deciding_attempts
 from airflow_kafka_offsets.log.verify_reads import fates_of
 from airflow_kafka_offsets.spark import Batch, decode, for_each_batch
 from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_of
+from airflow_kafka_offsets.spark.sinks.sink_contract import Merged
 from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
 from tests.spark.conftest import Plans, require_read
@@ -246,3 +247,44 @@ def test_a_job_that_drops_its_bad_records_is_not_committed(rows: Rows, plans: Pl
     for_each_batch(rows.spark, write, [*plans.arguments(batch), "--rows", definition.digest])
     with pytest.raises(ReadNotVerified, match="short: 1 of 2 offsets"):
         require_read(batch)
+
+
+@pytest.mark.parametrize("is_persisted", [False, True])
+def test_rows_that_were_not_read_back_show_nothing_of_the_output(
+    is_persisted: bool, rows: Rows, plans: Plans, produced: Any
+) -> None:
+    """The job's write loses rows, and the frames that it returns have them all."""
+    batch = plans.batch({(produced([order(0), b"no json", order(2)]), 0): (0, 3)})
+    definition = json_rows()
+    create_object(plans.store, definition.object_name, definition.to_dict())
+
+    def write(records: Any, batch: Batch) -> Any:
+        decoded = decode(records.persist() if is_persisted else records, batch)
+        sink_of(rows.good)(decoded.rows.limit(1), batch)
+        return decoded.divided(decoded.rows, sink_of(rows.bad)(decoded.bad, batch))
+
+    arguments = [*plans.arguments(batch), "--rows", definition.digest]
+    if is_persisted:
+        for_each_batch(rows.spark, write, arguments)
+        assert rows.report(batch).proof == "scan", "and not rows"
+    else:
+        with pytest.raises(InvalidRequest, match="made from the records, not read back"):
+            for_each_batch(rows.spark, write, arguments)
+        with pytest.raises(ReadNotVerified, match="has not reported"):
+            require_read(batch)
+
+
+def test_rows_that_a_job_of_ones_own_has_merged_are_counted_by_the_scan(
+    rows: Rows, plans: Plans, produced: Any
+) -> None:
+    batch = plans.batch({(produced([order(0), b"no json", order(2)]), 0): (0, 3)})
+    definition = json_rows()
+    create_object(plans.store, definition.object_name, definition.to_dict())
+
+    def write(records: Any, batch: Batch) -> Any:
+        decoded = decode(records.persist(), batch)
+        return decoded.divided(Merged(decoded.rows), sink_of(rows.bad)(decoded.bad, batch))
+
+    for_each_batch(rows.spark, write, [*plans.arguments(batch), "--rows", definition.digest])
+    require_read(batch)
+    assert (rows.report(batch).proof, rows.offsets(rows.bad)) == ("merged", [1])

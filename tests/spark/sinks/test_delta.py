@@ -91,6 +91,33 @@ def test_the_session_s_own_overwrite_mode_changes_nothing(output_of: Callable[[s
     assert any(f'{{"kafka_batch": "{A}", "kafka_split": 0, "attempt": 2}}' == value for value in history[0])
 
 
+@pytest.mark.parametrize(("kind", "setting"), [("delta", "ignoreMissingFiles"), ("upsert delta", "ignoreCorruptFiles")])
+def test_a_session_that_passes_over_a_file_that_it_cannot_read_leaves_no_old_row_beside_a_new_one(
+    kind: str, setting: str, output_of: Callable[[str], Output], lab: Lab
+) -> None:
+    """A file system that does not answer at this moment is enough: the file is whole, and seen by the next reader."""
+    output, name = output_of(kind), f"spark.sql.files.{setting}"
+    folder = Path(output.place["root"]) / output.place["name"]
+    output.write(A, rows(0, 1), columns={"id": "offset"})
+    output.write(B, rows(2), columns={"id": "offset"})
+    lab.ask("sql", statement=f"OPTIMIZE delta.`{folder}`")  # one file has the rows of both
+    before, file = output.view(), max(folder.rglob("*.parquet"), key=lambda path: path.stat().st_mtime_ns)
+    content = file.read_bytes()
+    file.unlink()
+    if setting == "ignoreCorruptFiles":
+        file.write_bytes(b"none")
+    lab.ask("settings", values={name: "true"})
+    try:
+        with pytest.raises(Failed, match="FAILED_READ_FILE"):
+            output.write(A, rows(0, 1), attempt=2, columns={"id": "offset"})
+    finally:
+        lab.ask("settings", values={name: None})
+    file.write_bytes(content)
+    assert output.view() == before
+    output.write(A, rows(0, 1), attempt=3, columns={"id": "offset"})
+    assert output.view() == before
+
+
 def test_a_table_of_many_columns_knows_the_bounds_of_the_key(output_of: Callable[[str], Output]) -> None:
     """Delta keeps those of the first 32 columns: the key's are the first."""
     output = output_of("delta")

@@ -1,6 +1,7 @@
 """What is particular to files: folders that readers see or do not, and what a file system cannot promise."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,23 @@ def test_rows_that_lie_there_in_another_way_are_not_hidden_from_readers(
         output.write(A, rows(0))
     left = {str(path.relative_to(folder(output))) for path in folder(output).rglob("*") if path.is_file()}
     assert left == set(names)
+
+
+@pytest.mark.parametrize("table", ["_delta_log/00.json", "metadata/v1.metadata.json"])
+def test_rows_that_the_cleaning_of_a_table_would_delete_are_not_written(
+    output_of: Callable[[str], Output], table: str
+) -> None:
+    """Bad records in `/lake/orders/bad`, where `/lake/{topic}` has the rows; or another pipeline's output."""
+    output = output_of("files")
+    of_table = folder(output) / "orders" / table
+    of_table.parent.mkdir(parents=True)
+    of_table.write_bytes(b"")
+    for inside in ("orders/bad", "orders/bad/records"):
+        with pytest.raises(Failed, match=r"orders, which is a table.* a folder beside it"):
+            replace(output, place={**output.place, "name": f"{output.place['name']}/{inside}"}).write(A, rows(0))
+    for beside in ("bad", "orders/_bad/records"):  # what cleans a table leaves hidden names
+        place = {**output.place, "name": f"{output.place['name']}/{beside}"}
+        assert replace(output, place=place).write(A, rows(0))["read"] == seen(rows(0))
 
 
 def test_folders_that_were_left_out_of_a_repeat_are_removed_and_others_are_not(

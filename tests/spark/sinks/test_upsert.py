@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.spark.sinks.conftest import A, B, Output, Row
-from tests.spark.sinks.lab import Failed
+from tests.spark.sinks.conftest import WINDOW, A, B, Output, Row
+from tests.spark.sinks.lab import Failed, Lab
 
 pytestmark = pytest.mark.parametrize("kind", ["upsert delta", "upsert iceberg", "upsert jdbc"])
 DAY = "2026-11-22"
@@ -82,6 +82,23 @@ def test_so_it_is_in_a_window_that_starts_later(kind: str, output_of: Callable[[
     assert newest(output) == {**after, 2: (905, "d")}
     output.write(third, [record(1, 4, "e"), record(2, 5, "e")], attempt=2)
     assert newest(output) == {**after, 1: (4, "e"), 2: (905, "d")}
+
+
+def test_a_batch_of_the_log_changes_what_windows_or_nobody_has_put_in_where_its_offsets_are_not_lower(
+    kind: str, output_of: Callable[[str], Output], lab: Lab
+) -> None:
+    """A pipeline goes on by its log where windows were; a table is filled by hand, before its first batch."""
+    output = output_of(kind)
+    output.write(WINDOW, [record(1, 0, "a"), record(2, 9, "b"), record(3, 2, "c")])
+    by_hand = "SET kafka_batch = NULL WHERE id = 3"
+    if kind == "upsert jdbc":
+        lab.ask("database", place=output.place, statement=f"UPDATE {output.place['name']} {by_hand}")
+    else:
+        root, name = output.place["root"], output.place["name"]
+        table = f"delta.`{root}/{name}`" if kind == "upsert delta" else f"lake.db.{name}"
+        lab.ask("sql", statement=f"UPDATE {table} {by_hand}")
+    output.write(A, [record(1, 3, "d"), record(2, 4, "d"), record(3, 5, "d")])
+    assert newest(output) == {1: (3, "d"), 2: (9, "b"), 3: (5, "d")}
 
 
 def test_a_key_in_two_partitions_and_a_record_without_key_are_refused_and_nothing_is_written(
