@@ -61,6 +61,7 @@ TYPE_WIDENING = "delta.enableTypeWidening"
 STATS_COLUMNS, STATS_COUNT = "delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols"
 _PASS_OVER = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
 _ABSENT = ("PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE")
+_NOT_DELTAS = "Cannot write into v1 table"
 _OVERTAKEN = "DELTA_CONCURRENT_TRANSACTION"
 _IN_THE_WAY = (
     "DELTA_CONCURRENT_APPEND",
@@ -94,24 +95,30 @@ class DeltaSink(TableSink):
         return f"delta.`{self.path}`" if self.path else quoted_table(self.table or "")
 
     def __call__(self, records: DataFrame, batch: SinkBatch) -> DataFrame:
+        from pyspark.sql import functions as f
+
         spark = records.sparkSession
         self.check(spark)
         if self.mode == "append" and not self.written(spark, batch).isEmpty():
             raise InvalidRequest([_CANNOT_REPEAT.format(batch.key, batch.split, self.output)])
         attempted = commit_label(batch)
-        transaction = self._transaction(batch)
+        options = {**dict(self.options), **self._transaction(batch), "userMetadata": attempted}
         keyed = with_key(records, batch)
 
         def write() -> None:
-            writer = evolved(keyed, self, batch).write.format("delta").mode(self.mode).options(**dict(self.options))
-            writer = writer.options(**transaction, userMetadata=attempted)
-            if self.current(spark) is None:
-                writer = writer.partitionBy(*self.partitions)
+            rows, is_there = evolved(keyed, self, batch), self.current(spark) is not None
             batch.look(self.output)
+            if self.table and is_there and self.mode == "overwrite":
+                # Not saveAsTable: under a catalog that is not Delta's it puts a new table in the place of this one.
+                rows.writeTo(self.sql_name).options(**options).overwrite(f.expr(batch.row_filter))
+                return
+            writer = rows.write.format("delta").mode(self.mode).options(**options)
+            writer = writer if self.mode == "append" else writer.option("replaceWhere", batch.row_filter)
+            writer = writer if is_there else writer.partitionBy(*self.partitions)
             if self.path:
                 writer.save(self.path)
             else:
-                writer.saveAsTable(quoted_table(self.table or ""))
+                writer.saveAsTable(self.sql_name)
 
         self._keep_bounds(spark)
         self.again(spark, write, batch)
@@ -128,12 +135,15 @@ class DeltaSink(TableSink):
         then its old rows would stay beside the new ones.
 
         :raises LateAttempt: the other one was a newer attempt at the same split.
+        :raises InvalidRequest: the table is in a catalog that would not leave its other rows.
         """
         passes_over = [name for name in _PASS_OVER if str(spark.conf.get(name, "false")).lower() == "true"]
         try:
             with with_settings(spark, dict.fromkeys(passes_over, "false")):
                 write_among_others(write, _IN_THE_WAY)
         except Exception as error:
+            if _NOT_DELTAS in str(error):
+                raise InvalidRequest([_OTHER_CATALOG.format(self.output)]) from error
             if _OVERTAKEN not in str(error):
                 raise
             raise overtaken(batch, self.output, "a newer attempt, which has committed meanwhile,") from error
@@ -240,7 +250,6 @@ class DeltaSink(TableSink):
         return {
             "txnAppId": f"kafka-offsets/{batch.key}/{batch.split}",
             "txnVersion": str(batch.attempt),
-            "replaceWhere": batch.row_filter,
         }
 
     def has_commit(self, spark: SparkSession, label: str) -> bool:
@@ -304,6 +313,11 @@ def commit_label(batch: SinkBatch) -> str:
     return json.dumps({BATCH_COLUMN: batch.key, SPLIT_COLUMN: batch.split, "attempt": batch.attempt})
 
 
+_OTHER_CATALOG = (
+    "{} is in a catalog of Spark's session that is not Delta's. Nothing was written. Set "
+    "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog for this job, or name the table by "
+    "its path."
+)
 _CANNOT_REPEAT = (
     "Batch {} has been appended already, split {}, to {}: once more would leave its rows twice, or not at all. "
     "Delete its rows and write it with mode='overwrite', the mode in which a batch can be done again."

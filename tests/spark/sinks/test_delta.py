@@ -54,10 +54,11 @@ def test_what_a_first_write_that_failed_has_left_is_no_obstacle(output_of: Calla
     assert output.write(A, rows(0, 1), attempt=2)["read"] == seen(rows(0, 1))
 
 
+@pytest.mark.parametrize("kind", ["delta", "delta table"])
 def test_splits_that_write_at_the_same_time_do_not_get_in_each_others_way(
-    output_of: Callable[[str], Output], lab: Lab
+    kind: str, output_of: Callable[[str], Output], lab: Lab
 ) -> None:
-    output = output_of("delta")
+    output = output_of(kind)
     output.write(B, rows(5))
     splits = [{"do": "write", **output.command(A, rows(split), split=split)} for split in range(3)]
     done = lab.ask("together", commands=splits)
@@ -116,6 +117,21 @@ def test_a_session_that_passes_over_a_file_that_it_cannot_read_leaves_no_old_row
     assert output.view() == before
     output.write(A, rows(0, 1), attempt=3, columns={"id": "offset"})
     assert output.view() == before
+
+
+def test_a_table_in_a_catalog_that_is_not_delta_s_keeps_its_rows(make_lab: Callable[..., Lab]) -> None:
+    """Clusters that have Iceberg's session catalog: there ``saveAsTable`` put a new table in the place of this one."""
+    setting = "spark.sql.catalog.spark_catalog"
+    root = make_lab.root  # type: ignore[attr-defined]
+    iceberg = {f"{setting}.type": "hadoop", f"{setting}.warehouse": f"{root}/lake"}
+    with make_lab(**{setting: "org.apache.iceberg.spark.SparkSessionCatalog", **iceberg}) as lab:
+        path = Output("delta", {"root": str(root), "name": "in_another_catalog"}, lab)
+        path.write(A, rows(0, 1))
+        lab.ask("sql", statement=f"CREATE TABLE in_another_catalog USING delta LOCATION '{root}/in_another_catalog'")
+        table = Output("delta table", path.place, lab)
+        with pytest.raises(Failed, match="not Delta's. Nothing was written. .*or name the table by its path"):
+            table.write(B, rows(2))
+        assert table.view() == {f"{A}/0": seen(rows(0, 1))}
 
 
 def test_a_table_of_many_columns_knows_the_bounds_of_the_key(output_of: Callable[[str], Output]) -> None:
