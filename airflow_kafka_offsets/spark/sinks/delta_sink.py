@@ -314,9 +314,8 @@ def commit_label(batch: SinkBatch) -> str:
 
 
 _OTHER_CATALOG = (
-    "{} is in a catalog of Spark's session that is not Delta's. Nothing was written. Set "
-    "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog for this job, or name the table by "
-    "its path."
+    "{} is in a catalog of Spark's session that is not Delta's. Nothing was written. For this job, set "
+    "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog, or name the table by its path."
 )
 _CANNOT_REPEAT = (
     "Batch {} has been appended already, split {}, to {}: once more would leave its rows twice, or not at all. "

@@ -17,7 +17,7 @@ What it is not:
 - It has no row for each record, so there is nothing to read back: the report is made from the persisted scan.
 - It takes nothing back. What an attempt has put in stays, even if a later one plans fewer records.
 - It compares offsets within one partition. A key that is found in two (the topic has got more partitions, or there are
-  two topics) is refused: neither offset says which record is newer.
+  two topics) is refused: neither offset says which record is newer. A row whose offset is -1 is of none.
 """
 
 from __future__ import annotations
@@ -51,9 +51,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SOURCE = ("topic", "partition", "offset")
+_IS_PLACED = "coalesce(t.offset, 0) >= 0"
+"""Of a row: somebody who sets its offset to -1 says that each record is newer, from whichever partition."""
 _PLAIN_WINDOW = re.compile(r"[0-9]{8}T[0-9]{6}Z--[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
 _LENGTH_OF_START = len("20261122T020000")
-TWO_PARTITIONS = "a key has records in two partitions, whose offsets do not say which is newer"
+TWO_PARTITIONS = (
+    "a key has records in two partitions, whose offsets do not say which is newer. Where all that is still to be read "
+    "is newer than what the table has: set its column offset to -1"
+)
 TWICE = (
     "it has a key in two rows. Was it written without upsert, or with other keys? Give the upsert a table of its own"
 )
@@ -161,7 +166,7 @@ def _merge(into: DeltaSink | IcebergSink, keys: Sequence[str], records: DataFram
     ).localCheckpoint()  # MERGE reads it more than once, and Spark takes no source there that is not deterministic
     view = f"kafka_upsert_{secrets.token_hex(6)}"
     same_key = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in keys)
-    elsewhere = "NOT (t.topic <=> s.topic AND t.`partition` <=> s.`partition`)"
+    elsewhere = f"{_IS_PLACED} AND NOT (t.topic <=> s.topic AND t.`partition` <=> s.`partition`)"
     in_two_rows = f"GROUP BY {', '.join(f's.{quoted(name)}' for name in keys)} HAVING count(*) > 1 LIMIT 1"
 
     def write() -> None:
@@ -221,7 +226,7 @@ def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: Sink
         in_two = f"SELECT 1 FROM {rows} AS s GROUP BY {key} HAVING count(DISTINCT (topic, partition)) > 1"
         elsewhere = (
             f"SELECT 1 FROM {rows} AS s JOIN {target} AS t ON {same_key} "
-            "WHERE (t.topic, t.partition) IS DISTINCT FROM (s.topic, s.partition)"
+            f"WHERE {_IS_PLACED} AND (t.topic, t.partition) IS DISTINCT FROM (s.topic, s.partition)"
         )
         with connection.transaction():
             postgresql.take_place(connection, into.table, batch, into.output, into.wait_s)
@@ -241,7 +246,7 @@ def _insert(into: JdbcSink, keys: Sequence[str], records: DataFrame, batch: Sink
                 f"INSERT INTO {target} AS t ({columns}) SELECT DISTINCT ON ({key}) {columns} FROM {rows} AS s "
                 f'ORDER BY {key}, "offset" DESC '
                 f"ON CONFLICT ({key}) DO UPDATE SET {update} "
-                "WHERE t.topic = excluded.topic AND t.partition = excluded.partition "
+                f"WHERE (NOT {_IS_PLACED} OR t.topic = excluded.topic AND t.partition = excluded.partition) "
                 f"AND {is_newer}"
             )
             # Not before: the INSERT waits for another split that puts the same key in, and then leaves its row alone.

@@ -129,7 +129,7 @@ def test_a_table_in_a_catalog_that_is_not_delta_s_keeps_its_rows(make_lab: Calla
         path.write(A, rows(0, 1))
         lab.ask("sql", statement=f"CREATE TABLE in_another_catalog USING delta LOCATION '{root}/in_another_catalog'")
         table = Output("delta table", path.place, lab)
-        with pytest.raises(Failed, match="not Delta's. Nothing was written. .*or name the table by its path"):
+        with pytest.raises(Failed, match=r"not Delta's\. Nothing was written\. .*or name the table by its path"):
             table.write(B, rows(2))
         assert table.view() == {f"{A}/0": seen(rows(0, 1))}
 

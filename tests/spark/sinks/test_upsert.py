@@ -90,13 +90,7 @@ def test_a_batch_of_the_log_changes_what_windows_or_nobody_has_put_in_where_its_
     """A pipeline goes on by its log where windows were; a table is filled by hand, before its first batch."""
     output = output_of(kind)
     output.write(WINDOW, [record(1, 0, "a"), record(2, 9, "b"), record(3, 2, "c")])
-    by_hand = "SET kafka_batch = NULL WHERE id = 3"
-    if kind == "upsert jdbc":
-        lab.ask("database", place=output.place, statement=f"UPDATE {output.place['name']} {by_hand}")
-    else:
-        root, name = output.place["root"], output.place["name"]
-        table = f"delta.`{root}/{name}`" if kind == "upsert delta" else f"lake.db.{name}"
-        lab.ask("sql", statement=f"UPDATE {table} {by_hand}")
+    update(output, lab, "SET kafka_batch = NULL WHERE id = 3")
     output.write(A, [record(1, 3, "d"), record(2, 4, "d"), record(3, 5, "d")])
     assert newest(output) == {1: (3, "d"), 2: (9, "b"), 3: (5, "d")}
 
@@ -115,6 +109,33 @@ def test_a_key_in_two_partitions_and_a_record_without_key_are_refused_and_nothin
     with pytest.raises(Failed, match="no value in a key column"):
         output.write(B, [record(2, 6, "b"), record(None, 7, "z")])
     assert newest(output) == {1: (5, "a")}
+
+
+def test_a_row_whose_offset_is_set_to_minus_one_takes_a_record_of_any_partition(
+    kind: str, output_of: Callable[[str], Output], lab: Lab
+) -> None:
+    """A topic has got more partitions, and what the table has is older than all that is still to be read."""
+    output = output_of(kind)
+    output.write(A, [record(1, 5, "a"), record(2, 6, "b")])
+    update(output, lab, 'SET "offset" = -1 WHERE id = 1')
+    with pytest.raises(Failed, match=r"two partitions.* set its column offset to -1"):
+        output.write(B, [record(1, 0, "c", partition=1), record(2, 1, "c", partition=1)])
+    output.write(B, [record(1, 0, "c", partition=1), record(2, 7, "d")], attempt=2)
+    assert newest(output) == {1: (0, "c"), 2: (7, "d")}
+    update(output, lab, 'SET "offset" = -1')
+    output.write(A, [record(1, 5, "a"), record(2, 6, "b")], attempt=2)  # an older batch puts no old value back
+    assert newest(output) == {1: (-1, "c"), 2: (-1, "d")}
+
+
+def update(output: Output, lab: Lab, what: str) -> None:
+    """What a person does."""
+    root, name = output.place["root"], output.place["name"]
+    if output.kind == "upsert jdbc":
+        lab.ask("database", place=output.place, statement=f"UPDATE {name} {what}")
+    else:
+        table = f"delta.`{root}/{name}`" if output.kind == "upsert delta" else f"lake.db.{name}"
+        in_spark = what.replace('"', "`")
+        lab.ask("sql", statement=f"UPDATE {table} {in_spark}")
 
 
 def test_a_column_of_the_key_s_name_is_refused_and_nothing_is_written(
