@@ -23,7 +23,7 @@ from pyspark.sql.types import BooleanType, StructType
 
 from airflow_kafka_offsets.errors import InvalidRequest, refuse
 from airflow_kafka_offsets.spark.decoding import BAD, RAW, decoded
-from airflow_kafka_offsets.spark.driver_jvm import query_execution
+from airflow_kafka_offsets.spark.driver_jvm import query_execution, with_settings
 from airflow_kafka_offsets.spark.job_batch import Batch
 from airflow_kafka_offsets.spark.kafka_source import no_records_of_kafka
 from airflow_kafka_offsets.spark.report import BAD_COLUMNS, ROW, SET_ASIDE, Divided, union_of, with_fate
@@ -37,6 +37,8 @@ SETTINGS = {
     "spark.sql.subexpressionElimination.enabled": "false",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",  # before Spark 4 a date that is none could end the job
 }
+MEANING = {"spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": "UTC"}
+"""What an expression means, as the session has it while the frames are made: the rest of a job keeps its own."""
 REASON = "kafka_reason"
 LEFT_OUT = ""
 _CANNOT_RAISE = re.compile(r"[\w.`*]+(?:\s+(?:AS\s+)?[\w`]+)?", re.IGNORECASE)
@@ -94,7 +96,8 @@ def decode(records: DataFrame, batch: Batch) -> RowFrames:
             return found.divided(good(found.rows, batch), bad(found.bad, batch))
 
     Spark reads Kafka once for each of the frames that is used, unless the records are persisted before. The session
-    gets ``spark.sql.subexpressionElimination.enabled=false`` and ``spark.sql.legacy.timeParserPolicy=CORRECTED``. The
+    gets ``spark.sql.subexpressionElimination.enabled=false`` and ``spark.sql.legacy.timeParserPolicy=CORRECTED``; its
+    time zone and ANSI mode stay, and the expressions go by UTC and ANSI mode all the same (not in Spark Connect). The
     limit of bad records is checked by the commit.
 
     :param records: what ``write`` is handed.
@@ -107,7 +110,8 @@ def decode(records: DataFrame, batch: Batch) -> RowFrames:
 
 def row_frames(records: DataFrame, definition: RowDefinition) -> RowFrames:
     """:raises InvalidRequest: Spark does not take the schemas or the expressions, or two columns have one name."""
-    return _frames_of(records, decoded(records, definition.value, definition.key), definition)
+    with with_settings(records.sparkSession, MEANING):
+        return _frames_of(records, decoded(records, definition.value, definition.key), definition)
 
 
 def _frames_of(records: DataFrame, fields: DataFrame, definition: RowDefinition) -> RowFrames:

@@ -39,6 +39,7 @@ from airflow_kafka_offsets.spark.report import (
     with_fate,
 )
 from airflow_kafka_offsets.spark.row_frames import (
+    MEANING,
     SOURCE_COLUMNS,
     RowFrames,
     check_definition,
@@ -106,8 +107,8 @@ class RowSink:
 
     def check(self, spark: SparkSession) -> None:
         """:raises InvalidRequest: Spark does not take the definition, or a sink is not safe."""
-        spark.conf.set("spark.sql.ansi.enabled", "true")
-        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        for setting, value in MEANING.items():  # a session of Spark Connect makes the frames when they are read
+            spark.conf.set(setting, value)
         definitions = [table.definition for table in self.tables if table.definition is not None]
         for definition in {each.digest: each for each in definitions}.values():
             check_definition(spark, definition)

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.spark.driver_jvm import query_execution
+from airflow_kafka_offsets.spark.driver_jvm import query_execution, with_settings
 from airflow_kafka_offsets.spark.kafka_source import KAFKA_COLUMNS
-from airflow_kafka_offsets.spark.row_frames import REASON, RowFrames, check_definition, row_frames
+from airflow_kafka_offsets.spark.row_frames import MEANING, REASON, RowFrames, check_definition, row_frames
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition, parse_limit
 from airflow_kafka_offsets.values.sql_text import expression_problems
 from testbed.spark import SMALL_QUERIES
@@ -50,7 +50,6 @@ def frames_of(
     keys: Sequence[bytes | None] | None = None,
 ) -> RowFrames:
     """Of records with the offsets 0, 1, …"""
-    spark.conf.set("spark.sql.ansi.enabled", "true")
     at = datetime(2026, 11, 20, tzinfo=UTC)
     records = [
         ((keys or [None] * len(values))[offset], value, "orders", 0, offset, at, 0)
@@ -340,6 +339,26 @@ def test_a_condition_that_raises_is_no_condition_that_is_false(spark: SparkSessi
     assert found == [("1", 1), Bad("where" + RAISES), Bad(""), Bad("")]
     found = became(spark, KINDS, json_rows(KIND, expect={"it's": "1 DIV value.n > 0"}))
     assert found[1:] == [Bad('expect "it\'s"' + RAISES), Bad('the expectation "it\'s" is not met'), (None, None)]
+
+
+def test_an_expression_means_the_same_in_a_session_with_other_settings(spark: SparkSession) -> None:
+    """A job of one's own, on a cluster whose ``spark-defaults.conf`` has them; the rest of the job keeps them."""
+    select = [
+        "CAST(value.kind AS INT) AS x",
+        "CAST(value.n + 1 AS INT) AS y",
+        "value.at",
+        "CAST(value.at AS DATE) AS d",
+    ]
+    definition = json_rows(f"{KIND}, at TIMESTAMP", select=[*select, "TIMESTAMP '2026-01-01 00:00:00' AS t"])
+    values = [*KINDS[:3], b'{"kind":"1","n":1,"at":"2026-11-21T23:30:00Z"}']
+    with with_settings(spark, MEANING):
+        expected = became(spark, values, definition)
+    assert [type(each).__name__ for each in expected] == ["tuple", "Bad", "Bad", "tuple"]
+    others = {"spark.sql.ansi.enabled": "false", "spark.sql.session.timeZone": "Asia/Tokyo"}
+    with with_settings(spark, others):
+        found = became(spark, values, definition)
+        assert {name: spark.conf.get(name) for name in others} == others
+    assert found == expected
 
 
 def test_a_map_without_the_key_and_columns_with_blanks_and_dots_raise_on_no_record(spark: SparkSession) -> None:
