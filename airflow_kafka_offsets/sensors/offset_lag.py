@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from airflow_kafka_offsets.errors import counted
 from airflow_kafka_offsets.plan.consumer_lag import parse_limits
-from airflow_kafka_offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.request.parameters import parameters_of
 from airflow_kafka_offsets.sensors.waiting_sensor import Known, WaitingSensor, watched_pipeline_id
 from airflow_kafka_offsets.task_docs import LAG_DOC
-from airflow_kafka_offsets.triggers.wait_for_lag import OffsetLagTrigger
+from airflow_kafka_offsets.triggers.wait_for_lag import LagWatch, OffsetLagTrigger
 
 
-class OffsetLagSensor(WaitingSensor, ScopeParameters):
+class OffsetLagSensor(WaitingSensor, LagWatch):
     """Wait until a group has at least ``min_records`` unread records, or one that is older than ``max_age``.
 
     With ``min_retention_margin`` also until retention may delete one before that time has passed.
@@ -82,21 +83,21 @@ class OffsetLagSensor(WaitingSensor, ScopeParameters):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.kafka_config_id = kafka_config_id
-        ScopeParameters.__init__(
+        LagWatch.__init__(
             self,
+            kafka_config_id=kafka_config_id,
             topics=topics,
             topic_pattern=topic_pattern,
             partitions=partitions,
             group_id=group_id,
-            isolation_level=isolation_level,
+            min_records=min_records,
+            max_age=max_age,
+            min_retention_margin=min_retention_margin,
             pipeline_id=pipeline_id,
+            work_store=work_store,
+            isolation_level=isolation_level,
         )
-        self.min_records = min_records
-        self.max_age = max_age
-        self.min_retention_margin = min_retention_margin
         self.resolve_task_id = resolve_task_id
-        self.work_store = work_store
         known = Known(self)
         known.check_what_all_have()
         limits = ("min_records", "max_age", "min_retention_margin")
@@ -104,9 +105,8 @@ class OffsetLagSensor(WaitingSensor, ScopeParameters):
         self.refuse_what_is_wrong(known.final)
 
     def _trigger(self, context: Any) -> OffsetLagTrigger:
-        watched = {name: getattr(self, name) for name in self.template_fields}
-        watched["pipeline_id"] = watched_pipeline_id(self, context)
-        return OffsetLagTrigger(poke_interval=self.poke_interval, **watched)
+        watch = replace(parameters_of(LagWatch, self), pipeline_id=watched_pipeline_id(self, context))
+        return OffsetLagTrigger(poke_interval=self.poke_interval, **watch.to_dict())
 
     def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, Any]:
         near = found["partitions_near_retention"]
