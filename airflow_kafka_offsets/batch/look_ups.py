@@ -59,7 +59,7 @@ from airflow_kafka_offsets.kafka_values import (
 )
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.read_reports import deciding_attempts, has_begun, highest_attempts
-from airflow_kafka_offsets.plan.backlog import Backlog, Left, expiring, more_runs
+from airflow_kafka_offsets.plan.backlog import Backlog, expiring, more_runs
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.plan.records_now import RecordsNow, other_logs
@@ -378,9 +378,9 @@ def estimate_backlog(asked: BacklogOf, cluster: OffsetReader) -> Backlog:
         at_last = first_young(last)
     except ClusterUnavailable as error:
         return Backlog(sum(carried.values()), runs, None, error.message)
-    left = [Left(asked.ends[tp], carried[tp], at_next.get(tp), last[tp], at_last.get(tp)) for tp in timed]
+    gone = (expiring(asked.ends[tp], carried[tp], at_next.get(tp), last[tp], at_last.get(tp), runs) for tp in timed)
     why = f"by retention.ms, with {in_units(pace_ms)} between two runs"
-    return Backlog(sum(carried.values()), runs, expiring(left, runs), why)
+    return Backlog(sum(carried.values()), runs, sum(gone), why)
 
 
 def _what_is_not_known(topics: Sequence[str], settings: Mapping[str, TopicSettings], pace_ms: int | None) -> str | None:

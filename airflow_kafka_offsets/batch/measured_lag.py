@@ -374,7 +374,7 @@ def look_at_commits(
             )
         return None, [f"pipeline {pipeline.pipeline_id} has no batch"]
     batch, position = newest.log.plan.batch, newest.log.position
-    key = batch.key if newest.log.committed else batch.after
+    key = newest.log.position_after
     if key is None or position is None:
         return None, [f"{batch} of pipeline {pipeline.pipeline_id}, its first, is not committed"]
     match target:

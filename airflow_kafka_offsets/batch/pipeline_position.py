@@ -78,7 +78,7 @@ def goes_on(order: RunsBatch, s: Situation) -> GoesOn:
     if request.policies.answers["another_airflow"] == "fail":
         refuse_another_airflows_log(me, newest, newest.log.last_instance if newest else None)
         refuse_another_airflows_group(request, me, written)
-    position, after = _position_of(newest)
+    position, after = (newest.log.position, newest.log.position_after) if newest else (None, None)
     group_key = newest_batch(written)
     restart = _restart_word(request, newest, group_key)
     found = GoesOn(position, after, newest, group_key, restart=restart)
@@ -129,14 +129,6 @@ def log_now(order: RunsBatch, s: Situation) -> LogNow:
 def adopted(order: RunsBatch, on: GoesOn) -> Held:
     """What somebody else wrote to the group, where a person says that the pipeline goes on from there."""
     return on.foreign if order.request.policies.answers["group_moved"] == "adopt-group" else {}
-
-
-def _position_of(newest: StoredBatch | None) -> tuple[Position | None, str | None]:
-    """The position of the log, and the key of the batch that it is after."""
-    if newest is None:
-        return None, None
-    batch = newest.log.plan.batch
-    return newest.log.position, batch.key if newest.log.committed else batch.after
 
 
 def _last_number(newest: StoredBatch | None) -> int:

@@ -231,6 +231,11 @@ class BatchLog(SincePlan):
         return self.committed.position if self.committed else self.planned.position
 
     @property
+    def position_after(self) -> str | None:
+        """The key of the batch that the position is after: of this one once it is committed, else of the one before."""
+        return self.batch.key if self.committed else self.batch.after
+
+    @property
     def history(self) -> History:
         """Up to the end of this batch, once it is committed; until then up to where it began."""
         before, committed, plan = self.planned.history, self.committed, self.plan

@@ -7,7 +7,7 @@ segments, and not at once, so retention takes what is said here at the earliest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.errors import counted
@@ -48,37 +48,23 @@ def more_runs(carried: Mapping[TopicPartition, int], most: int | None, most_per_
     return max(by_all, by_one)
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What is left of one partition.
-
-    :ivar end_offset: where this plan ends.
-    :ivar size: offsets from there on.
-    :ivar young_at_next: the first offset that retention leaves when the next run comes; ``None``: it leaves none.
-    :ivar last: the run, counted from 1, that is the last one or the first that would find nothing left by retention.
-    :ivar young_at_last: as ``young_at_next``, when that run comes.
-    """
-
-    end_offset: int
-    size: int
-    young_at_next: int | None
-    last: int
-    young_at_last: int | None
-
-
-def expiring(left: Iterable[Left], runs: int) -> int:
-    """How many offsets are older than their retention when the run comes that would read them.
+def expiring(
+    end_offset: int, size: int, young_at_next: int | None, last: int, young_at_last: int | None, runs: int
+) -> int:
+    """How many offsets of a partition are older than their retention when the run comes that would read them.
 
     Retention and the runs both move through the log. Who is ahead is looked at when the next run comes, and when the
     last one does or retention is through; in between, both are taken to move evenly.
+
+    :param end_offset: where this plan ends; ``size`` offsets are left from there on.
+    :param young_at_next: the first offset that retention leaves when the next run comes; ``None``: it leaves none.
+    :param last: the run, counted from 1, that is the last one or the first that would find nothing left by retention.
+    :param young_at_last: as ``young_at_next``, when that run comes.
+    :param runs: how many read what is left.
     """
-    return sum(
-        max(_overtaken(p, p.young_at_next, 0), _overtaken(p, p.young_at_last, p.size * (p.last - 1) // runs))
-        for p in left
-    )
 
+    def overtaken(young: int | None, read: int) -> int:
+        old = size if young is None else min(young - end_offset, size)
+        return max(0, old - read)
 
-def _overtaken(left: Left, young: int | None, read: int) -> int:
-    """:param read: how many of the offsets have been read by then."""
-    old = left.size if young is None else min(young - left.end_offset, left.size)
-    return max(0, old - read)
+    return max(overtaken(young_at_next, 0), overtaken(young_at_last, size * (last - 1) // runs))
