@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -146,8 +146,7 @@ class _SparkKafka:
         """What Spark's source gives to its own client: the settings, and Spark's delegation token."""
         given = {n.removeprefix("kafka."): str(v) for n, v in self.options.items() if n.startswith("kafka.")}
         request_ms = int(given.get("request.timeout.ms", _TIMEOUT_MS))
-        as_map = self.jvm.java.util.HashMap()
-        for name, value in {
+        settings = {
             "default.api.timeout.ms": str(max(_TIMEOUT_MS, request_ms)),  # Kafka refuses one that is below the other
             "request.timeout.ms": str(request_ms),
             **given,
@@ -156,22 +155,19 @@ class _SparkKafka:
             "enable.auto.commit": "false",
             "key.deserializer": _BYTES,
             "value.deserializer": _BYTES,
-        }.items():
-            as_map.put(name, value)
-        as_scala = self.jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(as_map)
+        }
+        as_scala = self.jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(settings)
         updater = self.jvm.org.apache.spark.kafka010.KafkaConfigUpdater("source", as_scala)
         return updater.setAuthenticationConfigIfNeeded().build()
 
     @contextmanager
-    def admin(self) -> Iterator[Any]:
-        client = self.jvm.org.apache.kafka.clients.admin.AdminClient.create(self.config())
+    def opened(self, make: Callable[[Any], Any]) -> Iterator[Any]:
+        """A client of Kafka's."""
+        client = make(self.config())
         try:
             yield client
         finally:
-            self.close(client)
-
-    def close(self, client: Any) -> None:
-        client.close(self.jvm.java.time.Duration.ofSeconds(1))
+            client.close(self.jvm.java.time.Duration.ofSeconds(1))
 
     def token(self) -> str | None:
         """What the client logs in with: the class that fetches its tokens is asked for one more."""
@@ -233,12 +229,9 @@ def _gone(kafka: _SparkKafka, batch: Batch) -> list[str]:
     offsets = kafka.jvm.org.apache.spark.sql.kafka010.JsonUtils.partitionOffsets(kafka.options["startingOffsets"])
     asked = kafka.jvm.scala.collection.JavaConverters.mapAsJavaMap(offsets).keySet()
     # A consumer rather than the admin client: it takes a list and gives numbers, in few calls to Java.
-    consumer = kafka.jvm.org.apache.kafka.clients.consumer.KafkaConsumer(kafka.config())
-    try:
+    with kafka.opened(kafka.class_of(_CONSUMER)) as consumer:
         answers = map(_offsets, (consumer.beginningOffsets(asked), consumer.endOffsets(asked)))
         starts, ends = ({by_name[name]: offset for name, offset in found.items()} for found in answers)
-    finally:
-        kafka.close(consumer)
     now = RecordsNow(log_starts=starts, ends=ends)
     return [*now.deleted(batch.partitions), *now.replaced(batch.partitions)]
 
@@ -251,8 +244,8 @@ def _compacted(kafka: _SparkKafka, batch: Batch) -> list[str]:
     of_topic = getattr(resource, "ConfigResource$Type").TOPIC
     asked = {topic: resource.ConfigResource(of_topic, topic) for topic in _topics(batch)}
     found = []
-    with kafka.admin() as admin:
-        answers = admin.describeConfigs(_as_list(kafka.jvm, asked.values())).values()
+    with kafka.opened(kafka.class_of(_ADMIN).create) as admin:
+        answers = admin.describeConfigs(list(asked.values())).values()
         for topic, name in asked.items():
             try:
                 policy = answers.get(name).get().get("cleanup.policy").value()
@@ -290,8 +283,8 @@ def _ids_now(kafka: _SparkKafka, batch: Batch) -> dict[str, str]:
     with_rights = kafka.jvm.org.apache.kafka.clients.admin.DescribeTopicsOptions().includeAuthorizedOperations(True)
     ids: dict[str, str] = {}
     denied = []
-    with kafka.admin() as admin:
-        futures = admin.describeTopics(_as_list(kafka.jvm, _topics(batch)), with_rights).topicNameValues()
+    with kafka.opened(kafka.class_of(_ADMIN).create) as admin:
+        futures = admin.describeTopics(_topics(batch), with_rights).topicNameValues()
         for topic in _topics(batch):
             try:
                 description = futures.get(topic).get()
@@ -313,14 +306,6 @@ def _ids_now(kafka: _SparkKafka, batch: Batch) -> dict[str, str]:
             "Give it Read on each topic; it needs nothing on the group. Or name another Kafka connection by kafka=.",
         )
     return ids
-
-
-def _as_list(jvm: Any, values: Iterable[Any]) -> Any:
-    """A list of Java's."""
-    found = jvm.java.util.ArrayList()
-    for value in values:
-        found.add(value)
-    return found
 
 
 def _offsets(by_partition: Any) -> dict[str, int]:
