@@ -72,31 +72,24 @@ def work_store(options: Options) -> Store:
 
     :raises InvalidRequest: none is given, and there is no Airflow to ask.
     """
-    uri = options.get("work_store")
-    if uri:
-        return store_at(uri)
+    return store_at(options.get("work_store"))
+
+
+def store_at(uri: str | None) -> Store:
+    """The store that a URI names, with Airflow's connections where there is an Airflow."""
+    if uri and ("://" not in uri or uri.startswith("file://")):
+        return open_store(uri)
     try:
         from airflow_kafka_offsets.hooks.airflow_versions import connections_in_the_database
-        from airflow_kafka_offsets.hooks.work_store import configured_work_store
+        from airflow_kafka_offsets.hooks.work_store import configured_work_store, store_of_airflow
     except ImportError as error:
+        if uri:
+            return open_store(uri)
         raise InvalidRequest(
             (f"--work-store is missing, and Airflow, whose configuration names it, cannot be imported: {error}.",)
         ) from None
     with connections_in_the_database():
-        return configured_work_store(None)
-
-
-def store_at(uri: str) -> Store:
-    """The store that a URI names, with Airflow's connections where there is an Airflow."""
-    if "://" in uri and not uri.startswith("file://"):
-        try:
-            from airflow_kafka_offsets.hooks.airflow_versions import connections_in_the_database
-            from airflow_kafka_offsets.hooks.work_store import store_of_airflow
-        except ImportError:
-            return open_store(uri)
-        with connections_in_the_database():
-            return store_of_airflow(uri)
-    return open_store(uri)
+        return store_of_airflow(uri) if uri else configured_work_store(None)
 
 
 def saved_text(flag: str, place: str) -> str:

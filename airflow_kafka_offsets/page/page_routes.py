@@ -92,8 +92,6 @@ def pipeline_of_dag(
     opened = open_pipeline(dag_id, chosen, plans)
     of_run = _batch_of_run(opened, run) if run else None
     view = pipeline_view(opened, BatchesAsked(page=number, order=order, find=find or of_run or "", state=state))
-    if json:
-        return JSONResponse(asdict(view))
     asked = {"order": order, "find": find, "state": state, "run": run}
     more: dict[str, Any] = {
         "batch": batch or of_run or view.newest,
@@ -102,7 +100,12 @@ def pipeline_of_dag(
         "words": ACTIONS,
         "states": get_args(BatchState),
     }
-    return shown(request, "pipeline.html", view=view, names=names, asked=asked, **more)
+    return _shown_as(json, request, "pipeline.html", view, names=names, asked=asked, **more)
+
+
+def _shown_as(json: bool, request: Request, template: str, view: Any, **more: Any) -> Response:
+    """The view as JSON, or as a page."""
+    return JSONResponse(asdict(view)) if json else shown(request, template, view=view, **more)
 
 
 def _pipeline_of_task(names: list[PipelineName], task_id: str) -> str:
@@ -135,9 +138,8 @@ def partitions_of_batch(
 ) -> Response:
     asked = PartitionsAsked(page=number, order=order, find=find)
     view = partitions_view(open_pipeline(dag_id, pipeline), batch, asked)
-    if json:
-        return JSONResponse(asdict(view))
-    return shown(request, "partitions.html", view=view, pipeline_id=pipeline, asked={"order": order, "find": find})
+    about = {"pipeline_id": pipeline, "asked": {"order": order, "find": find}}
+    return _shown_as(json, request, "partitions.html", view, **about)
 
 
 @of_dag.get("/windows")
@@ -149,9 +151,7 @@ def windows_of_month(
     json: bool = False,
 ) -> Response:
     view = windows_view(open_pipeline(dag_id, pipeline), month)
-    if json:
-        return JSONResponse(asdict(view))
-    return shown(request, "windows.html", view=view, pipeline_id=pipeline)
+    return _shown_as(json, request, "windows.html", view, pipeline_id=pipeline)
 
 
 # ── what is done ──────────────────────────────────────────────────────────────────────────────────────────────────────
