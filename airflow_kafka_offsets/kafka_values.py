@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, Self, TypeVar
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 TimestampType = Literal["CreateTime", "LogAppendTime"]
+K = TypeVar("K")
 V = TypeVar("V")
 
 
@@ -202,12 +203,17 @@ def is_older(leader_epoch: int | None, newest: int | None) -> bool:
     return leader_epoch is not None and newest is not None and leader_epoch < newest
 
 
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """The values of each key; keys and values in the order they come in."""
+    found: dict[K, list[V]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
+
+
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """``{"orders": [0, 1]}``: the partitions of each topic, both sorted."""
-    grouped: dict[str, list[int]] = {}
-    for tp in sorted(partitions):
-        grouped.setdefault(tp.topic, []).append(tp.partition)
-    return grouped
+    return grouped((tp.topic, tp.partition) for tp in sorted(partitions))
 
 
 def values_by_topic(values: Mapping[TopicPartition, V]) -> dict[str, dict[str, V]]:

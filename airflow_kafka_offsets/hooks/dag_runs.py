@@ -14,6 +14,7 @@ from sqlalchemy import select
 
 from airflow_kafka_offsets.batch.pipeline_status import NextRun
 from airflow_kafka_offsets.hooks.run_context import PLAN_XCOM
+from airflow_kafka_offsets.kafka_values import grouped
 from airflow_kafka_offsets.request.times import parse_timestamp_ms
 
 
@@ -36,9 +37,7 @@ def last_dag_runs(dag_id: str, count: int) -> list[DagRunState]:
         failed = select(TaskInstance.run_id, TaskInstance.task_id).where(
             TaskInstance.dag_id == dag_id, of_runs, TaskInstance.state == "failed"
         )
-        tasks: dict[str, list[str]] = {}
-        for run_id, task_id in session.execute(failed):
-            tasks.setdefault(run_id, []).append(task_id)
+        tasks = grouped((run_id, task_id) for run_id, task_id in session.execute(failed))
     return [
         DagRunState(
             run.run_id,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, get_args
 
-from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, is_another_log, topics_made_anew
+from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, grouped, is_another_log, topics_made_anew
 from airflow_kafka_offsets.log.entries import BatchLog, Committed, Entry, Planned, Taken, log_of
 from airflow_kafka_offsets.log.verify_reads import Attempt, problems_of_splits
 from airflow_kafka_offsets.plan.plan import BatchName, PlannedPartition
@@ -188,9 +188,7 @@ def days_of(batches: Iterable[AuditedBatch]) -> list[dict[str, object]]:
 
     Of each kind of finding the offsets; where none are counted, how often it was found.
     """
-    by_day: dict[str, list[AuditedBatch]] = defaultdict(list)
-    for batch in batches:
-        by_day[iso(batch.at_ms)[:10]].append(batch)
+    by_day = grouped((iso(batch.at_ms)[:10], batch) for batch in batches)
     return [_total(day, by_day[day]) for day in sorted(by_day)]
 
 
@@ -307,10 +305,12 @@ def _starts(record: BatchRecord) -> Iterator[Finding]:
             came_from[p.topic_partition] = p.position
     yield from _anew(plans[-1])
     left = {p.topic_partition for p in plans[-1].plan.partitions}
-    merged: dict[tuple[FindingKind, str, str | None], list[tuple[TopicPartition, _Step]]] = defaultdict(list)
-    for (kind, tp), of_it in steps.items():
-        for step in of_it if tp in left else ():
-            merged[kind, step.entry.plan.plan_id, step.decision].append((tp, step))
+    merged = grouped(
+        ((kind, step.entry.plan.plan_id, step.decision), (tp, step))
+        for (kind, tp), of_it in steps.items()
+        if tp in left
+        for step in of_it
+    )
     for (kind, _, decision), found in merged.items():
         plan = found[0][1].entry.plan
         counts: dict[TopicPartition, int | None] = {tp: step.count for tp, step in found}

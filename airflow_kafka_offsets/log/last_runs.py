@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from urllib.parse import unquote
 
-from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.kafka_values import RunKey, grouped
 from airflow_kafka_offsets.log.entries import Committed, Entry, Planned, Taken
 from airflow_kafka_offsets.log.pipeline_log import BatchOfRun, PipelineLog, StoredBatch
 from airflow_kafka_offsets.plan.window_claims import name_of
@@ -100,11 +100,7 @@ def _run_of(folder: str, name: str) -> RunKey:
 
 def _writers(batch: StoredBatch) -> dict[RunKey, list[Entry]]:
     """Of each run the entries of the batch's log that it wrote."""
-    found: dict[RunKey, list[Entry]] = {}
-    for _, entry in batch.entries():
-        if entry.by.run is not None:
-            found.setdefault(entry.by.run, []).append(entry)
-    return found
+    return grouped((entry.by.run, entry) for _, entry in batch.entries() if entry.by.run is not None)
 
 
 def _with_batch(run: RunKey, batch: StoredBatch, wrote: list[Entry]) -> RunInLog:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_kafka_offsets.kafka_values import grouped
 from airflow_kafka_offsets.log.verify_reads import Fates, Proof
 from airflow_kafka_offsets.plan.dataset_names import dataset_of_output, kafka_namespace
 from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition
@@ -57,9 +58,8 @@ def of_plan(
     :param writes: whether the outputs belong to the task: they do not where it only plans.
     :param proof: how the reports know.
     """
-    by_topic: dict[str, list[PlannedPartition]] = {}
-    for p in plan.partitions if split is None else plan.splits[split]:
-        by_topic.setdefault(p.topic_partition.topic, []).append(p)
+    read = plan.partitions if split is None else plan.splits[split]
+    by_topic = grouped((p.topic_partition.topic, p) for p in read)
     namespace, left = kafka_namespace(bootstrap_servers), MOST_RANGES
     inputs: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for topic, partitions in by_topic.items():

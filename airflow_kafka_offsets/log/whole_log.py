@@ -7,13 +7,13 @@ ordinary one takes one request, for its commit; another one takes a request for 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby
 
 from airflow_kafka_offsets.errors import StoreDamaged
+from airflow_kafka_offsets.kafka_values import grouped
 from airflow_kafka_offsets.log.audit import AuditedBatch, BatchRecord, OrdinaryBatch, audit_batches, audit_windows
 from airflow_kafka_offsets.log.ordinary_batch import commit_in, ordinary_batches
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, entries_since_clean, read_what_is_left
@@ -124,10 +124,8 @@ class _Fetched:
 
     def __init__(self, store: Store, above: str) -> None:
         self.uri, self.driver_uri, self._store = store.uri, store.driver_uri, store
-        self.names: dict[str, list[str]] = defaultdict(list)
-        for found in list_below(store, above):
-            folder, _, name = found.rpartition("/")
-            self.names[folder].append(name)
+        paths = (found.rpartition("/") for found in list_below(store, above))
+        self.names = grouped((folder, name) for folder, _, name in paths)
         self._objects: dict[str, bytes | None] = {}
 
     def fetch(self, names: Iterable[str]) -> None:
@@ -138,7 +136,7 @@ class _Fetched:
         return self._objects.get(name)
 
     def list(self, folder: str) -> list[str]:
-        return self.names[folder]
+        return self.names.get(folder, [])
 
     def create(self, name: str, data: bytes) -> bool:
         raise NotImplementedError("an audit writes nothing")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import calendar
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
+from airflow_kafka_offsets.kafka_values import grouped
 from airflow_kafka_offsets.page.views import WindowCell
 
 
@@ -23,11 +23,9 @@ class Day:
 def weeks_of(month: str, cells: Sequence[WindowCell]) -> list[list[Day]]:
     """:param month: such as ``2026-11``."""
     first = date.fromisoformat(f"{month}-01")
-    by_day: defaultdict[date, list[WindowCell]] = defaultdict(list)
-    for cell in cells:
-        begins = datetime.fromtimestamp(cell.start_ms / 1000, UTC).date()
-        by_day[max(begins, first)].append(cell)  # one that began before reaches into the month
+    # A window that began before the month reaches into it: it stands on the first day.
+    by_day = grouped((max(datetime.fromtimestamp(cell.start_ms / 1000, UTC).date(), first), cell) for cell in cells)
     return [
-        [Day(on, on.month != first.month, tuple(by_day[on])) for on in week]
+        [Day(on, on.month != first.month, tuple(by_day.get(on, ()))) for on in week]
         for week in calendar.Calendar().monthdatescalendar(first.year, first.month)
     ]

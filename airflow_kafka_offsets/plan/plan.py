@@ -16,7 +16,14 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
-from airflow_kafka_offsets.kafka_values import Actor, IsolationLevel, OffsetRange, TimestampType, TopicPartition
+from airflow_kafka_offsets.kafka_values import (
+    Actor,
+    IsolationLevel,
+    OffsetRange,
+    TimestampType,
+    TopicPartition,
+    grouped,
+)
 from airflow_kafka_offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.request.modes import SplitBy
 
@@ -296,11 +303,11 @@ def placed(draft: Draft, batch: BatchName, by: Actor, splits: Splits, **more: An
 
 
 def _digest(plan: Plan) -> str:
-    columns: dict[str, Any] = {}
-    for number, split in enumerate(plan.splits):
-        for p in split:
-            tp = p.topic_partition
-            columns.setdefault(tp.topic, []).append((number, tp.partition, p.range.start_offset, p.range.end_offset))
+    columns = grouped(
+        (p.topic_partition.topic, (number, p.topic_partition.partition, p.range.start_offset, p.range.end_offset))
+        for number, split in enumerate(plan.splits)
+        for p in split
+    )
     identity: Sequence[Any] = [
         plan.found.cluster_id,
         plan.pipeline,

@@ -28,6 +28,7 @@ from airflow_kafka_offsets.kafka_values import (
     OffsetRange,
     TopicPartition,
     by_topic,
+    grouped,
     values_by_topic,
 )
 from airflow_kafka_offsets.plan.plan import (
@@ -123,10 +124,9 @@ def plan_to_dict(plan: Draft) -> dict[str, Any]:
 
 
 def _pieces(plan: Plan) -> dict[TopicPartition, Any]:
-    pieces: dict[TopicPartition, list[tuple[int, PlannedPartition]]] = {}
-    for number, split in enumerate(plan.splits):
-        for piece in split:
-            pieces.setdefault(piece.topic_partition, []).append((number, piece))
+    pieces = grouped(
+        (piece.topic_partition, (number, piece)) for number, split in enumerate(plan.splits) for piece in split
+    )
     whole = {p.topic_partition: p.range for p in plan.partitions}
     return {
         tp: of_one[0][0]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from airflow_kafka_offsets.errors import refuse
-from airflow_kafka_offsets.kafka_values import Actor, OffsetRange, TopicPartition, topics_made_anew
+from airflow_kafka_offsets.kafka_values import Actor, OffsetRange, TopicPartition, grouped, topics_made_anew
 from airflow_kafka_offsets.plan.plan import Draft, Plan, PlannedPartition, SkippedRange, Splits, VerifiedSplit, placed
 from airflow_kafka_offsets.plan.splits import one_range_each, split_ranges
 from airflow_kafka_offsets.request.policies import Skip
@@ -178,9 +178,7 @@ def _cut(
         ),
         verified,
     )
-    pieces: dict[TopicPartition, list[PlannedPartition]] = {}
-    for piece in (piece for split in splits for piece in split):
-        pieces.setdefault(piece.topic_partition, []).append(piece)
+    pieces = grouped((piece.topic_partition, piece) for split in splits for piece in split)
     partitions = []
     for p in before.partitions:
         of_it = pieces.get(p.topic_partition, [])

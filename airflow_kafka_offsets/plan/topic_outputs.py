@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 
 from airflow_kafka_offsets.errors import refuse
+from airflow_kafka_offsets.kafka_values import grouped
 
 TOPIC = "{topic}"
 
@@ -31,9 +32,7 @@ def outputs_of(output: str | None, topics: Iterable[str], set_aside: str | None 
     elif TOPIC not in output:
         found = {output: []}
     else:
-        found = {}
-        for topic in sorted(topics):
-            found.setdefault(of_topic(output, topic), []).append(topic)
+        found = grouped((of_topic(output, topic), topic) for topic in sorted(topics))
     problems = [
         f"The topics {' and '.join(names)} have one output, {name}: each would replace the other's rows. Subscribe "
         "to one of them here, and give the other a pipeline with an output of its own."
