@@ -21,6 +21,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -216,9 +217,7 @@ class Connection:
             reraise=True,
         )
         try:
-            for attempt in attempts:
-                with attempt:
-                    return self._asked(clients, question)
+            return attempts(partial(self._asked, clients, question))
         except (NotYet, NoToken) as last:
             raise ClusterUnavailable(
                 f"Cannot {what} at {self.address}",
@@ -227,7 +226,6 @@ class Connection:
                 retriable=True,
                 unanswered=last.unanswered if isinstance(last, NotYet) else {},
             ) from None
-        raise AssertionError("unreachable: the loop returns or raises")
 
     def _asked(self, clients: Clients[C], question: Callable[[C], T]) -> T:
         """One attempt. A client that has failed is destroyed at once, before anything waits.

@@ -160,8 +160,8 @@ class PipelineLog:
         newest = self.newest(known)
         if newest is None or newest.log.committed:
             return newest
-        batch = newest.log.plan.batch
-        before = self.batch(number_of(batch.after)) if batch and batch.after else None
+        after = newest.log.plan.batch.after
+        before = self.batch(number_of(after)) if after else None
         # The group may know a batch as committed that this log, an older copy, does not.
         return before if before is not None and before.log.committed else None
 

@@ -294,14 +294,11 @@ def require_verified(
     if read_back:
         lines += [f"split {split}: {PROVED[p]}" for split, p in proofs.items() if p in ("scan", "merged")]
     if lines:
-        output = (
-            f" Output {plan.asked.output} may not be whole for key {plan.batch.key}."
-            if plan.asked.output and plan.batch
-            else ""
-        )
+        named_output = plan.asked.output
+        output = f" Output {named_output} may not be whole for key {plan.batch.key}." if named_output else ""
         raise ReadNotVerified(
             lines,
-            f"The reports do not show that {plan.batch or 'the plan'} was read, so this task commits nothing.{output} "
+            f"The reports do not show that {plan.batch} was read, so this task commits nothing.{output} "
             "Clear the run from its Spark task on: Spark writes the output anew and reports again. "
             'A run that has started no Spark job does the batch again with the conf {"kafka_offsets": {"redo": true}}. '
             f"({named('require_report=False')} is for jobs that make no report.)",
