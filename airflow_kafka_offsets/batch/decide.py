@@ -106,7 +106,7 @@ def _next_batch(order: RunsBatch, s: Situation) -> Decision:
     )
     if step == "do" and on.by_group:
         step = "plan next"  # the group knows that batch, or a later one, as committed: it is passed by
-    _refuse_run_orders(request, batch, step)
+    _refuse_run_orders(order, batch, step, is_own=own is not None)
     if batch is None or step == "plan next":
         return _create(order, s, on)
     at_hand = BatchAtHand(order, s, batch, on)
@@ -121,12 +121,17 @@ def _next_batch(order: RunsBatch, s: Situation) -> Decision:
             return leave(at_hand, messages.leaves(str(batch.log.plan.batch), batch.log.by))
 
 
-def _refuse_run_orders(request: PlanRequest, batch: StoredBatch | None, step: Step) -> None:
-    """:raises BatchClosed: a person's word names what it cannot change."""
-    run_orders, name = request.run_orders, batch.log.plan.batch if batch else None
-    if run_orders.re_plan and step in ("do again", "leave"):
+def _refuse_run_orders(order: RunsBatch, batch: StoredBatch | None, step: Step, *, is_own: bool) -> None:
+    """A run keeps its conf: what it has carried out before is no word any more when the run is cleared.
+
+    :raises BatchClosed: a person's word names what it cannot change.
+    """
+    run_orders, plan = order.request.run_orders, batch.log.plan if batch else None
+    name = plan.batch if plan else None
+    planned_so = plan is not None and plan.by.run == order.me.run and (plan.reason or "").startswith("re_plan")
+    if run_orders.re_plan and step in ("do again", "leave") and not planned_so:
         raise BatchClosed("re_plan", str(name), "it is committed")
-    if run_orders.skip is None or step == "wait":
+    if run_orders.skip is None or step == "wait" or (is_own and name and run_orders.skip.batch == name.key):
         return
     if step != "do" or name is None:
         raise BatchClosed("skip", run_orders.skip.batch, "there is no unfinished batch for this run to do")
@@ -224,7 +229,8 @@ def _window(order: RunsBatch, s: Situation) -> Decision:
         return Wait(batch)
     at_hand = BatchAtHand(order, s, batch, None)
     skip, closed = request.run_orders.skip, step == "do again"
-    if skip is not None and (closed or skip.batch not in (claim.name, batch.log.plan.batch.key)):
+    done = closed and skip is not None and (batch.log.plan.by.run, batch.log.plan.reason) == (me.run, skip.words)
+    if skip is not None and not done and (closed or skip.batch not in (claim.name, batch.log.plan.batch.key)):
         why = "it is committed; use re_plan" if closed else f"this run's window is {claim.name}"
         raise BatchClosed("skip", skip.batch, why)
     if not closed:

@@ -903,6 +903,33 @@ def test_F16_a_committed_batch_without_the_record_is_done_again_without_it(in_me
     assert in_memory.lake.offsets()[0] == [0, 2, 3]
 
 
+@pytest.mark.parametrize("skip", [{"only": "orders-0:1"}, {}], ids=["a record", "the batch"])
+def test_a_run_that_has_skipped_does_its_batch_again_when_it_is_cleared(
+    in_memory: Pipeline, skip: dict[str, str]
+) -> None:
+    """A run keeps its conf, and nobody can take a word out of it."""
+    failed = in_memory.resolve("failed")
+    done = ordered_by_conf(in_memory, failed, skip).done()
+    rows = in_memory.lake.offsets()
+    again = ordered_by_conf(in_memory, failed, skip)
+    assert again.plan == done.plan
+    again.done()
+    assert in_memory.lake.offsets() == rows
+
+
+def test_so_does_one_that_has_planned_anew(in_memory: Pipeline, memory: AnyCluster) -> None:
+    in_memory.resolve("failed")
+    produce(memory, in_memory)
+    done = in_memory.run("next", re_plan=True)
+    produce(memory, in_memory)
+    again = in_memory.run("next", re_plan=True)
+    assert (again.plan, again.ranges) == (done.plan, [(0, 6)] * 3)
+    in_memory.run("new")
+    with pytest.raises(BatchClosed):
+        in_memory.resolve("new", re_plan=True)
+    assert in_memory.lake.offsets() == {number: list(range(8)) for number in range(3)}
+
+
 # ── a moved group ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

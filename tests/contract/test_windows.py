@@ -652,6 +652,16 @@ def test_F16_of_a_window_one_record_may_be_left_out_until_a_person_has_it_planne
     assert (anew.ranges[0], anew.plan.skipped) == ((0, 4), 0)
 
 
+def test_a_run_that_has_left_a_record_out_of_a_window_does_it_again_when_it_is_cleared(in_memory: Pipeline) -> None:
+    """A run keeps its conf."""
+    failed = in_memory.resolve("failed", **hours(0, 2))
+    order = {"skip": {"batch": failed.batch_key, "only": "orders-0:0"}}
+    done = in_memory.run("one", **hours(0, 2), **order)
+    assert in_memory.run("one", **hours(0, 2), **order).plan == done.plan
+    with pytest.raises(BatchClosed):
+        in_memory.resolve("another", **hours(0, 2), **order)
+
+
 def test_a_word_that_names_another_window_is_refused(in_memory: Pipeline) -> None:
     run = in_memory.resolve("one", **hours(0, 2))
     with pytest.raises(BatchClosed, match="this run's window is"):
