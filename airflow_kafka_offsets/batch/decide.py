@@ -311,12 +311,20 @@ def _is_on_its_cluster(plan: Plan, s: Situation) -> bool:
 
 
 def _refuse_what_no_task_shows(order: Commit, batch: StoredBatch, s: Situation) -> None:
-    plan = batch.log.plan
-    if order.not_done and plan.splits_to_start() and unverified(plan, s.need(Reports(batch))):
+    """Where no report is asked for, the tasks of the run that has the batch show that it was read.
+
+    :raises ReadNotVerified: one has not succeeded; or another run has taken it, whose job may be writing.
+    """
+    plan, holder, run = batch.log.plan, batch.log.holder, order.me.run
+    lines = [f"task {task}" for task in order.not_done]
+    if run is not None and not order.require_report and not (holder.run and holder.run.is_same_dag_run(run)):
+        lines.append(f"{holder} has taken {plan.batch} since")
+    if lines and plan.splits_to_start() and unverified(plan, s.need(Reports(batch))):
         raise ReadNotVerified(
-            [f"task {task}" for task in order.not_done],
-            f"No report is asked for, so only a task that succeeds shows that {plan.batch} was read: this one commits "
-            "nothing. Clear the run from that task on.",
+            lines,
+            f"No report is asked for, so only the tasks of the run that has {plan.batch} show that it was read: this "
+            "one commits nothing. Clear the run from the task that is named on. Where another run has the batch, that "
+            "one commits it.",
         )
 
 

@@ -130,7 +130,7 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
             return reference.resolve(context)
         except (XComNotFound, KeyError):
             skipped = _was_skipped(reference, context)
-            return None if skipped else _plan_of_log(reference, context, bool(self.require_report))
+            return None if skipped else _plan_of_log(reference, context)
 
     def execute(self, context: Any) -> dict[str, Any]:
         from airflow_kafka_offsets.log.pipeline_log import PipelineLog
@@ -379,10 +379,10 @@ def _resolve_run(plan: Mapping[str, Any], context: Any) -> RunKey:
     return RunKey(me.dag_id, me.run_id, taken.get("task_id", me.task_id), taken.get("map_index", me.map_index))
 
 
-def _plan_of_log(reference: XComArg, context: Any, require_report: bool) -> dict[str, Any]:
+def _plan_of_log(reference: XComArg, context: Any) -> dict[str, Any]:
     """What the resolve task pushed, made from the log's record of the batch that the run took.
 
-    Which plan Spark was given is not known then. The reports show it, or else that nobody has taken the batch since.
+    Which plan Spark was given is not known then. The reports show it; or else the commit looks who has the batch.
 
     :raises AirflowFailException: the resolve task has not taken a batch, or it is not known where it would be.
     """
@@ -407,11 +407,6 @@ def _plan_of_log(reference: XComArg, context: Any, require_report: bool) -> dict
             f"{pipeline.store.uri} has no batch of this run: there is nothing to commit. Clear task {resolve.task_id}."
         )
     batch = pipeline.read(taken.folder) if taken.folder else None
-    if batch is not None and not require_report and batch.log.holder.run != run:
-        raise _no_plan(
-            f"There is no XCom 'plan' of task {resolve.task_id}, {batch.log.holder} has taken {batch.log.plan.batch} "
-            f"since, and there are no reports that show which plan Spark has read. Clear task {resolve.task_id}."
-        )
     return {
         "pipeline": pipeline.pipeline_id,
         "work_store": pipeline.store.uri,

@@ -154,6 +154,21 @@ def test_without_reports_a_task_that_has_not_succeeded_vouches_for_nothing(
     assert nothing.commit(**skipped).by_this
 
 
+def test_without_reports_only_the_run_that_has_the_batch_commits_it(in_memory: Pipeline) -> None:
+    """Another run has taken it, and its job is overwriting the rows: that one's commit says that they are whole."""
+    one = in_memory.resolve("one")
+    one.job().write()
+    two = in_memory.resolve("two")
+    two.job().write(one.job().read()[:1])
+    with pytest.raises(ReadNotVerified, match="run dag/two/resolve has taken batch 1 since"):
+        one.commit(require_report=False)
+    in_memory.resolve("two").job().write()
+    assert two.commit(require_report=False).by_this
+    assert one.commit(require_report=False).batch is not None
+    produced = in_memory.lake.offsets()
+    assert produced == {number: [0, 1, 2, 3] for number in range(3)}
+
+
 # ── read from the log that was planned ────────────────────────────────────────────────────────────────────────────────
 
 

@@ -102,7 +102,6 @@ OUTSIDE = (
     Mutation("task: wrong values", "ResolveStartupOffsetsOperator.__init__", Without("_refuse_what_is_wrong"), "tests/airflow/test_parsing.py"),
     Mutation("task: said once", "_refuse_names", Always("unknown"), "tests/airflow/test_parsing.py"),
     Mutation("task: past", "refuse_depends_on_past", Never("waiting"), "tests/airflow/test_parsing.py"),
-    Mutation("task: purged", "_plan_of_log", Never("holder"), "tests/airflow/test_purged_xcoms.py"),
     Mutation("secured: of the plan", "SparkSubmitPlanOperator._kafka", Instead("job is None or job.kafka_config_id is None or SETTING in configured", "job is not None or SETTING in configured"), "tests/airflow/test_spark_kafka.py"),
     Mutation("secured: user's choice", "SparkSubmitPlanOperator._kafka", Never("self.kafka is not None"), "tests/airflow/test_spark_kafka.py"),
     # sensors
