@@ -208,24 +208,36 @@ def plan_anew(at_hand: BatchAtHand, reason: str) -> Replace:
     """By a new look-up. What is written may be all that is left of the records.
 
     :raises DataLoss: a window's records are gone, and no policy gives them up; or the new plan would write over a split
-        that is verified, and its records are gone. Restart and an adopted group say themselves where the batch begins.
+        that is verified, and its records are gone.
     """
     order, plan, re_plan = at_hand.order, at_hand.plan, at_hand.order.request.run_orders.re_plan
-    begins_elsewhere = at_hand.on is not None and (at_hand.on.restart is not None or bool(adopted(order, at_hand.on)))
     if at_hand.on is None:
         gone = at_hand.s.need(RecordsOf(plan)).missing(plan)
         if gone and order.request.policies.answers["data_loss"] == "fail":
             keep = "Leave out re_plan to keep the rows that are written. " if re_plan else ""
             raise DataLoss(gone, messages.advance_or_stop(f"The records went after {at_hand.what} was planned.", keep))
         reason = "; ".join([reason, *messages.gone(gone)])
-    elif (re_plan or not begins_elsewhere) and (lines := _rows_without_records(at_hand)):
-        word = "re_plan" if re_plan else "hold"
-        raise DataLoss(
-            lines,
-            f"{at_hand.what} has verified rows of these records, and {word} would replace them. Leave out {word}: "
-            "the run keeps these rows, and does what is left of the batch. (To give the rows up, skip the batch.)",
-        )
+    elif lines := _rows_without_records(at_hand):
+        raise DataLoss(lines, _would_replace(at_hand))
     return at_hand.replaced(planned_anew(plan, at_hand.fresh(), order.me, reason))
+
+
+def _would_replace(at_hand: BatchAtHand) -> str:
+    """Which word of a person would replace verified rows, and what to do instead."""
+    on, run_orders = at_hand.on, at_hand.order.request.run_orders
+    words = {
+        "re_plan": run_orders.re_plan,
+        "restart": on is not None and on.restart is not None,
+        "adopt-group": on is not None and bool(adopted(at_hand.order, on)),
+    }
+    word = next((word for word, is_said in words.items() if is_said), "hold")
+    instead = f"Leave out {word}: the run"
+    if word == "adopt-group":
+        instead = 'A run with policies={"group_moved": "keep-checkpoint"}'
+    return (
+        f"{at_hand.what} has verified rows of these records, and {word} would replace them. {instead} keeps these "
+        "rows, and does what is left of the batch. (To give the rows up, skip the batch.)"
+    )
 
 
 def _rows_without_records(at_hand: BatchAtHand) -> list[str]:

@@ -357,10 +357,11 @@ TABLE = [
         ("take", (0, 1), False), id="a skip of what is lost meanwhile does nothing",
     ),
     pytest.param(
-        run(restart="x"), known(MINE), ("replace", "restart x", [(0, 25), (0, 9)], [0, 1]), id="restart of it"
+        run(restart="x"), known(MINE, RecordsOf=there()), ("replace", "restart x", [(0, 25), (0, 9)], [0, 1]),
+        id="restart of it",
     ),
     pytest.param(
-        run(group_moved="adopt-group"), known(MINE, held=somebodys({0: 15})),
+        run(group_moved="adopt-group"), known(MINE, held=somebodys({0: 15}), RecordsOf=there()),
         ("replace", "the group is adopted", [(15, 25), (5, 9)], [0, 1]), id="the group is adopted for it",
     ),
     pytest.param(

@@ -660,6 +660,26 @@ def test_a_restart_with_latest_skips_what_was_not_read_and_no_more(cluster: AnyC
     assert (run.ranges, counted(run)) == ([(4, 4)] * 3, [(0, 3)] * 3)
 
 
+@pytest.mark.parametrize("word", ["restart", "adopt-group"])
+def test_neither_a_restart_nor_an_adopted_group_writes_over_rows_whose_records_are_gone(
+    memory: AnyCluster, in_memory: Pipeline, word: str
+) -> None:
+    """The rows are all that is left of these records, and nobody had counted them as lost."""
+    in_memory.resolve("one").spark()
+    for partition in range(3):
+        memory.delete_records("orders", 4, partition)
+    produce(memory, in_memory)
+    order = {"restart": "again"} if word == "restart" else {"group_moved": "adopt-group"}
+    if word == "adopt-group":
+        memory.commit_as_somebody(in_memory.group, {TopicPartition("orders", 0): 5})
+    with pytest.raises(DataLoss, match=f"has verified rows of these records, and {word} would replace them"):
+        in_memory.resolve("two", **order)
+    instead = {} if word == "restart" else {"group_moved": "keep-checkpoint"}
+    in_memory.run("three", **instead)
+    in_memory.run("four", **order)
+    assert in_memory.lake.offsets() == ALL_SIX
+
+
 def test_a_restart_wins_over_a_moved_group(cluster: AnyCluster, pipeline: Pipeline) -> None:
     pipeline.run("one")
     cluster.commit_as_somebody(pipeline.group, {TopicPartition(pipeline.topic, 0): 2})

@@ -24,6 +24,8 @@ def words_for(world: World, run: Run, error: Exception) -> dict[str, Any]:
             return {"cluster_changed": "earliest"}  # the group's offsets are of another log: nothing adopts them
         case errors.DataLoss() if "its id is" in str(error) and '"topic_recreated": "earliest"' in str(error):
             return {"topic_recreated": "earliest"}
+        case errors.DataLoss() if "adopt-group would replace" in str(error):
+            word, value = "group_moved", "keep-checkpoint"
         case errors.DataLoss():
             word, value = "data_loss", "advance"
         case errors.TopicRecreated():

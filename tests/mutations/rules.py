@@ -147,7 +147,7 @@ RULES = (
     Mutation("F14", "held_by_order", Never("by_order - present")),
     Mutation("F14", "held_in_words", Instead("held_by_order(at_hand.order.request, topics_now(at_hand.order, at_hand.s))", "at_hand.order.request.policies.hold")),
     Mutation("F14", "_resolve_partition", Never("epoch is None and position == start.offset")),
-    Mutation("F14", "plan_anew", Instead("re_plan or not begins_elsewhere", "re_plan")),
+    Mutation("F14", "plan_anew", Never("_rows_without_records(at_hand)")),
     Mutation("F15", "_new", Instead("Resolved(offset, reason, lost, offset - log_start)", "Resolved(offset, reason, lost)")),
     Mutation("F15", "_new", Instead("offset == log_start", "facts.new_partition == 'earliest'")),
     Mutation("F15", "_records_something", Instead("0 if request.policies.answers['new_partition'] == 'earliest' else None", "0")),
