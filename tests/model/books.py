@@ -276,7 +276,7 @@ class Books:
             and not was_cut
         ):
             assert plan.plan_id == earlier.plan.plan_id, f"{plan.batch} is planned anew, and all of it was verified"
-        if not ordered and not was_cut and plan.found.cluster_id == earlier.plan.found.cluster_id:
+        if not orders.get("skip") and not was_cut and plan.found.cluster_id == earlier.plan.found.cluster_id:
             self._require_gone_rows_kept(step, verified, earlier.plan, plan)
         by_look_up = orders.get("re_plan") or any(p.held for p in plan.partitions)
         if not ordered and not by_look_up and not self._is_of_another_log(earlier.plan):
