@@ -274,7 +274,7 @@ def decide_commit(order: Commit, s: Situation) -> Follow:
     if batch is None:
         _refuse_another_store(order, reference.folder, s)
         raise BatchGone(str(me.run), f"batch {reference.folder}", "was cleaned away")
-    refuse_another_airflows_log(me, batch, batch.log.holder.instance)
+    refuse_another_airflows_log(me, batch, batch.log.last_instance)
     plan, position = batch.log.plan, batch.log.planned.position
     if plan.plan_id != reference.plan_id:
         raise PlanReplaced(str(plan.batch), str(reference.plan_id), plan.plan_id)
@@ -323,8 +323,7 @@ def _refuse_what_no_task_shows(order: Commit, batch: StoredBatch, s: Situation) 
         raise ReadNotVerified(
             lines,
             f"No report is asked for, so only the tasks of the run that has {plan.batch} show that it was read: this "
-            "one commits nothing. Clear the run from the task that is named on. Where another run has the batch, that "
-            "one commits it.",
+            "one commits nothing. Clear the run from that task on. Where another run has it, that one commits it.",
         )
 
 

@@ -303,7 +303,7 @@ def decide_redo(order: Redo, s: Situation) -> Do:
         why = "it is not committed, so its pipeline's next run does it anyway" if batch else "it was cleaned away"
         raise BatchClosed("redo", key, why)
     plan = batch.log.plan
-    refuse_another_airflows_log(order.me, batch, batch.log.holder.instance)
+    refuse_another_airflows_log(order.me, batch, batch.log.last_instance)
     gone = s.need(RecordsOf(plan)).missing(plan)
     if gone:
         raise DataLoss(

@@ -48,7 +48,7 @@ class RecordsNow:
         """A line for each range of which retention has taken records, or whose topic is another one."""
         begins, ranges = self.begins(plan), list(partitions)
         return self.deleted(ranges) + [
-            f"{p.topic_partition}: [{p.start_offset}, {p.end_offset}) was of another topic of this name"
+            f"{p.topic_partition}: the topic of offsets {p.start_offset} to {p.end_offset} is not there any more"
             for p in ranges
             if p.topic_partition in begins.keys() - self.log_starts.keys()
         ]
