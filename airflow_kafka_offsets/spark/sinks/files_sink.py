@@ -191,7 +191,7 @@ class FilesSink:
             if names[depth].startswith(HIDDEN):
                 return
             around = "/".join(names[:depth])
-            if re.fullmatch("[^:]+", names[depth - 1]) and any(folders.found(f"{around}/{table}") for table in _TABLES):
+            if re.fullmatch("[^:]+", names[depth - 1]) and _is_table(folders, around):
                 raise InvalidRequest(
                     [
                         f"{self.path} lies in {around}, which is a table: what cleans the table (VACUUM, "
@@ -370,6 +370,16 @@ def files(
     check_evolve(evolve)
     path_output(path)
     return FilesSink(path.rstrip("/") or "/", format.lower(), columns, options_of(options, OWN_OPTIONS), evolve)
+
+
+def _is_table(folders: Folders, path: str) -> bool:
+    """Whether a table is seen there: whoever writes may have no right to look outside of the own folder."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        return any(folders.found(f"{path}/{table}") for table in _TABLES)
+    except Py4JJavaError:
+        return False
 
 
 def _attempt(staging: str) -> int:

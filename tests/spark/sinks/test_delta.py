@@ -19,11 +19,12 @@ def test_a_late_driver_is_fenced_off_even_after_its_last_look(kind: str, output_
     assert output.view() == {f"{A}/0": seen(rows(7))}
 
 
+@pytest.mark.parametrize("kind", ["delta", "delta table"])
 @pytest.mark.parametrize("newer_rows", [rows(7), []], ids=["that writes", "that writes nothing"])
 def test_a_driver_that_is_overtaken_in_the_middle_of_its_write_fails(
-    newer_rows: list[list[object]], output_of: Callable[[str], Output], lab: Lab
+    kind: str, newer_rows: list[list[object]], output_of: Callable[[str], Output], lab: Lab
 ) -> None:
-    output = output_of("delta")
+    output = output_of(kind)
     output.write(B, rows(5))
     gate = f"{output.place['root']}/{output.place['name']}"
     late = output.command(A, rows(0, 1), attempt=1, fault={"on": "row", "how": "gate", "at": 0, "gate": gate})
