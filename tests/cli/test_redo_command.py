@@ -107,7 +107,7 @@ def test_a_batch_whose_records_are_gone_is_status_1_and_left(
 
 def test_a_window_is_done_again_too(says: Say, pipeline: Pipeline, at: At) -> None:
     now = now_ms()
-    bounds = {"startup_timestamp": now - 3_600_000, "bounded_timestamp": now}
+    bounds = {"startup_timestamp": now - 3_600_000, "bounded_timestamp": now, "output_name": "windows"}
     key = key_of(pipeline.run("w", startup_mode="timestamp", bounded_mode="timestamp", **bounds).plan)
     status, output, _ = says("redo", *at, *of(pipeline), "--batch", key, "--execute", "--output", "json")
     found = json.loads(output)
