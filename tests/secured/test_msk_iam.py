@@ -30,13 +30,14 @@ from tests.secured.page import PAGE, blocks
 (CONNECTION,) = (json.loads(block) for block in blocks("json") if "amazonaws" in block)
 HOST = CONNECTION["bootstrap.servers"].removesuffix(":9098")
 KEY_ID, SECRET = "AKIDOFTHETESTS", "hunter2-of-aws"
+CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_SESSION_TOKEN")
 
 
 @pytest.fixture
 def airflow_s(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The connection's settings, as the Kafka provider makes them of an address of MSK."""
     monkeypatch.setenv("AIRFLOW_CONN_MSK", json.dumps({"conn_type": "kafka", "extra": CONNECTION}))
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_SESSION_TOKEN"):
+    for name in CREDENTIALS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
@@ -47,7 +48,10 @@ def airflow_s(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def jvm(java: Java, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     jars = [*broker_jars(java, say), *msk_iam_jars(java, say)]
-    running = DrivenJvm(java, jars, tmp_path_factory.mktemp("msk"), ())
+    with pytest.MonkeyPatch.context() as patch:
+        for name in CREDENTIALS:  # of the S3 server of other tests: Amazon's library takes them first
+            patch.delenv(name, raising=False)
+        running = DrivenJvm(java, jars, tmp_path_factory.mktemp("msk"), ())
     for name, value in {"aws.accessKeyId": KEY_ID, "aws.secretAccessKey": SECRET}.items():
         running.classes.System.setProperty(name, value)
     yield running.classes
