@@ -79,16 +79,22 @@ check: setup ## the inner loop: lint, types, import contracts, the core's tests 
 # its kind of the sinks' contract 2 %, brokers that are started again while somebody waits 3 %, the tests' own brokers,
 # jars and processes 5 %, a second Spark that reads while a sink stages files 2 %, typed rows in tables 5 %, a Spark of a
 # terminal's own 3 %, attempts at a split with typed rows, each a row of Spark jobs, 7 %,
-# typed rows into files 12 %, what a run says of a schema's change 3 %, mapped task groups 3 %.
+# typed rows into files 12 %, what a run says of a schema's change 3 %, mapped task groups 3 %, each reason for which a
+# record is bad 5 %, outputs of each topic 4 %, a store that is lost 3 %, columns that are added 2 %, Hudi's tables 2 %,
+# catching up 2 %, clusters that hang beside others 2 %, runs that fail 1 %, XComs that are gone 1 %, registries that do not
+# answer 1 %, metrics 1 %.
 SLOW := tests/test_testbed.py tests/spark/sinks/test_jdbc.py \
   tests/cli/test_under_airflow.py tests/airflow/test_waiting.py tests/airflow/test_conf_words.py tests/airflow/test_old_job.py \
   tests/airflow/test_mapped.py tests/airflow/test_schema_changes_said.py \
   tests/spark/rows/test_row_sink.py tests/spark/rows/test_tables.py tests/spark/rows/test_look_at_record.py \
-  tests/spark/rows/test_attempts.py \
-  tests/spark/test_audit_output.py
+  tests/spark/rows/test_attempts.py tests/spark/rows/test_what_is_bad.py tests/spark/rows/test_topic_outputs.py \
+  tests/spark/sinks/test_evolution.py tests/spark/test_audit_output.py tests/spark/test_hudi_table.py \
+  tests/airflow/test_lost_state.py tests/airflow/test_catch_up.py tests/airflow/test_shared_client.py \
+  tests/airflow/test_failed_runs.py tests/airflow/test_purged_xcoms.py tests/airflow/test_metrics.py \
+  tests/broker/test_schema_registry.py
 
 # Single tests that are slow, in files that are not: marked `slow`. CI runs them, too.
-MARKED := tests/spark/sinks/test_contract.py tests/spark/sinks/test_evolution.py tests/spark/sinks/test_files.py \
+MARKED := tests/spark/sinks/test_contract.py tests/spark/sinks/test_files.py \
   tests/airflow/test_window_complete.py tests/airflow/test_lag.py tests/airflow/test_driver_archive.py
 
 # What needs a whole Airflow, many Spark jobs or a Spark cluster as processes, or drivers to kill: minutes each.
