@@ -244,10 +244,10 @@ def _rows_without_records(at_hand: BatchAtHand) -> list[str]:
     """A line for each range of verified splits of which Kafka has deleted records, or whose topic is another one."""
     plan, records = at_hand.plan, at_hand.records()
     planned, here = hulls(plan.splits), topics_now(at_hand.order, at_hand.s).cluster_id
-    if plan.found.cluster_id != here or records.replaced(planned) or not records.gone(plan, planned):
+    if plan.found.cluster_id != here or records.replaced(planned) or not records.gone(planned):
         return []  # what is written of a log that was cut, or of another cluster, is planned anew in any case
     looked = attempts_that_looked(plan, at_hand.s.need(Reports(at_hand.batch)), records.made_anew)
-    return records.gone(plan, hulls(plan.splits[number] for number in verified_splits(plan, looked)))
+    return records.gone(hulls(plan.splits[number] for number in verified_splits(plan, looked)))
 
 
 def _moved_output(at_hand: BatchAtHand) -> Replace | None:

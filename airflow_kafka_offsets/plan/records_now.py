@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from airflow_kafka_offsets.kafka_values import TopicPartition, topics_made_anew
@@ -40,18 +40,18 @@ class RecordsNow:
 
     def begins(self, plan: Plan) -> dict[TopicPartition, int]:
         """Of each partition the first offset that may be there; of another topic's, the end of the plan's range."""
-        same = self.log_starts.keys() | self.without_answer
-        another = {tp: p.end_offset for p in plan.partitions if (tp := p.topic_partition) not in same}
-        return {**another, **self.log_starts}
+        return {p.topic_partition: p.end_offset for p in self._of_another_log(plan.partitions)} | dict(self.log_starts)
 
-    def gone(self, plan: Plan, partitions: Iterable[PlannedPartition]) -> list[str]:
+    def gone(self, partitions: Sequence[PlannedPartition]) -> list[str]:
         """A line for each range of which retention has taken records, or whose topic is another one."""
-        begins, ranges = self.begins(plan), list(partitions)
-        return self.deleted(ranges) + [
+        return self.deleted(partitions) + [
             f"{p.topic_partition}: the topic of offsets {p.start_offset} to {p.end_offset} is not there any more"
-            for p in ranges
-            if p.topic_partition in begins.keys() - self.log_starts.keys()
+            for p in self._of_another_log(partitions)
         ]
+
+    def _of_another_log(self, partitions: Iterable[PlannedPartition]) -> list[PlannedPartition]:
+        same = self.log_starts.keys() | self.without_answer
+        return [p for p in partitions if p.topic_partition not in same]
 
     def missing(self, plan: Plan) -> list[str]:
         """A line for each topic and range of the whole plan that is not there as it was planned."""
