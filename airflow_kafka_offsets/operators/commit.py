@@ -223,10 +223,7 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
             return (f"{self.task_id}: no task that could have read stands before it (read >> {self.task_id})",)
         before = {name: dag.get_task(name).upstream_task_ids & between for name in between}
         group = first.get_closest_mapped_task_group()
-        open_ = {}
-        for name in sorted(between):
-            is_own = group is not None and dag.get_task(name).get_closest_mapped_task_group() is group
-            open_[name] = not_successful(name, context, {"map_index": resolve.map_index} if is_own else {})
+        open_ = {n: not_successful(dag.get_task(n), first, context, resolve.map_index) for n in sorted(between)}
         way: set[str] = set()
         while more := {n for n in between - way if not open_[n] and (not before[n] or before[n] & way)}:
             way |= more

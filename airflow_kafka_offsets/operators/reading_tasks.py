@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from airflow.sdk import XComArg
@@ -11,9 +10,12 @@ from airflow.sdk import XComArg
 from airflow_kafka_offsets.errors import InvalidRequest
 
 
-def not_successful(task_id: str, context: Any, which: Mapping[str, int]) -> list[str]:
-    """The instances of a task that are no success, with their states."""
-    found = _states(task_id, context, which)
+def not_successful(task: Any, resolve: Any, context: Any, map_index: int) -> list[str]:
+    """The instances of a task that are no success, with their states.
+
+    :param map_index: that of the resolve task.
+    """
+    found = _states(task, resolve, context, map_index)
     return [f"{name}: {state}" for name, state in found if state not in ("success", "removed")]
 
 
@@ -37,16 +39,13 @@ def refuse_who_read_before(resolve: Any, context: Any, map_index: int) -> None:
     if dag is None:
         return
     first = dag.get_task(resolve.task_id)
-    group = first.get_closest_mapped_task_group()
     after = [dag.get_task(name) for name in sorted(first.get_flat_relative_ids(upstream=False))]
     trusting = [task for task in after if _asks_for_no_report(task)]
     before = set().union(*(task.get_flat_relative_ids(upstream=True) for task in trusting))
     readers = [task for task in after if task.task_id in before and is_given(task, first.task_id)]
     done = []
     for task in readers:
-        is_own = group is not None and task.get_closest_mapped_task_group() is group
-        states = _states(task.task_id, context, {"map_index": map_index} if is_own else {})
-        done += [name for name, state in states if state == "success"]
+        done += [name for name, state in _states(task, first, context, map_index) if state == "success"]
     if done:
         raise InvalidRequest(
             (
@@ -62,7 +61,10 @@ def _asks_for_no_report(task: Any) -> bool:
     return given.get("require_report", True) is False
 
 
-def _states(task_id: str, context: Any, which: Mapping[str, int]) -> list[tuple[str, str | None]]:
-    ti = context["ti"]
-    states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id], **which)
+def _states(task: Any, resolve: Any, context: Any, map_index: int) -> list[tuple[str, str | None]]:
+    """Of a task in the mapped group of the resolve task, the instance of its map index alone."""
+    ti, group = context["ti"], resolve.get_closest_mapped_task_group()
+    is_own = group is not None and task.get_closest_mapped_task_group() is group
+    which = {"map_index": map_index} if is_own else {}
+    states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[task.task_id], run_ids=[ti.run_id], **which)
     return sorted(states.get(ti.run_id, {}).items())
