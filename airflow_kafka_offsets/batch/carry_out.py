@@ -137,10 +137,10 @@ def assign(decision: Decision, order: RunsBatch, s: Situation, world: World) -> 
             return steps.create(decision)
         case Replace(batch, plan):
             again = put_in_place(batch, plan, s, world)
-            is_new = batch.log.plan.withdrawn
-            return (
-                None if again is None else steps.settle(again, plan.splits_to_start(), decision.sentence, is_new=is_new)
-            )
+            if again is None:
+                return None
+            # No job was given a window that was withdrawn.
+            return steps.settle(again, plan.splits_to_start(), decision.sentence, is_new=batch.log.plan.withdrawn)
         case Do(_, splits, _, sentence, waiting, warnings):
             mine = taken(decision)
             return None if mine is None else steps.settle(mine, splits, sentence, waiting, warnings)
@@ -238,8 +238,10 @@ class _Steps:
         pipeline = self.world.pipeline
         records: list[Callable[[], None]] = [partial(pipeline.bind, self.order.me.run, batch)]
         plan = batch.log.plan
-        named = plan.asked.output or f"(not named, of pipeline {pipeline.pipeline_id})"  # log and windows may be in one
-        outputs = outputs_of(named, plan.topics, self.order.request.set_aside_output)
+        output = (
+            plan.asked.output or f"(not named, of pipeline {pipeline.pipeline_id})"
+        )  # log and windows may be in one
+        outputs = outputs_of(output, plan.topics, self.order.request.set_aside_output)
         records += [partial(claim_output, pipeline.store, output, pipeline.pipeline_id, kind) for output in outputs]
         list(together(pipeline.store, *records))
 
@@ -255,8 +257,8 @@ class _Steps:
             return  # given up: else two that have begun would block each other
         others = self._in_the_way(name, claim)
         if others:
-            unknown = is_new or self.order.request.jobs_tell  # else a job may have written that says nothing of it
-            withdrawn = unknown and self._withdraw(batch)
+            would_be_known = is_new or self.order.request.jobs_tell  # whether a job has begun
+            withdrawn = would_be_known and self._withdraw(batch)
             raise WindowOverlaps(str(claim), pipeline.pipeline_id, others, withdrawn)
 
     def _in_the_way(self, name: str, claim: Claim) -> list[str]:

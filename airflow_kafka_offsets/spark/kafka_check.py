@@ -61,7 +61,6 @@ def require_same_topics(spark: SparkSession, batch: Batch, options: Mapping[str,
     A topic that is deleted and not made anew was read while it was there.
 
     :returns: whether that is known: ``False`` where Python sees no Kafka client of the driver's.
-
     :raises DataLoss: with a line for each topic.
     :raises ClusterUnavailable: as of :func:`require_records`.
     :raises NotAuthorized: as of :func:`require_records`.

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,17 +21,19 @@ WINDOW = "20261122T020000Z--20261122T030000Z-1a2b3c4d"
 
 
 @pytest.fixture(scope="session")
-def make_lab(
-    java: Java, spark_environment: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., Lab]:
+def lab_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all outputs."""
+    return tmp_path_factory.mktemp("sinks")
+
+
+@pytest.fixture(scope="session")
+def make_lab(java: Java, spark_environment: Mapping[str, str], lab_root: Path) -> Callable[..., Lab]:
     """`make_lab(**settings)`: a driver of one's own, on the same outputs."""
-    root = tmp_path_factory.mktemp("sinks")
     secrets = {"spark.kafka_offsets.jdbc.user": "postgres", "spark.kafka_offsets.jdbc.password": PASSWORD}
 
     def make(**settings: str) -> Lab:
-        return Lab({**conf(java, root), **secrets, **settings}, spark_environment, root)
+        return Lab({**conf(java, lab_root), **secrets, **settings}, spark_environment, lab_root)
 
-    make.root = root  # type: ignore[attr-defined]
     return make
 
 
@@ -66,13 +69,12 @@ class Output:
 
 
 @pytest.fixture
-def output_of(lab: Lab, make_lab: Callable[..., Lab], request: pytest.FixtureRequest) -> Callable[[str], Output]:
+def output_of(lab: Lab, lab_root: Path, request: pytest.FixtureRequest) -> Callable[[str], Output]:
     """`output_of(kind)`: a new one."""
-    root = make_lab.root  # type: ignore[attr-defined]
     name = f"t{next(_numbers)}"
 
     def make(kind: str) -> Output:
-        place = {"root": str(root), "name": name}
+        place = {"root": str(lab_root), "name": name}
         if "jdbc" in kind:
             postgres: Postgres = request.getfixturevalue("postgres")
             place |= {"url": postgres.url, "password": PASSWORD}

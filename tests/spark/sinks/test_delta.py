@@ -120,15 +120,16 @@ def test_a_session_that_passes_over_a_file_that_it_cannot_read_leaves_no_old_row
     assert output.view() == before
 
 
-def test_a_table_in_a_catalog_that_is_not_delta_s_keeps_its_rows(make_lab: Callable[..., Lab]) -> None:
+def test_a_table_in_a_catalog_that_is_not_delta_s_keeps_its_rows(make_lab: Callable[..., Lab], lab_root: Path) -> None:
     """Clusters that have Iceberg's session catalog: there ``saveAsTable`` put a new table in the place of this one."""
     setting = "spark.sql.catalog.spark_catalog"
-    root = make_lab.root  # type: ignore[attr-defined]
-    iceberg = {f"{setting}.type": "hadoop", f"{setting}.warehouse": f"{root}/lake"}
+    iceberg = {f"{setting}.type": "hadoop", f"{setting}.warehouse": f"{lab_root}/lake"}
     with make_lab(**{setting: "org.apache.iceberg.spark.SparkSessionCatalog", **iceberg}) as lab:
-        path = Output("delta", {"root": str(root), "name": "in_another_catalog"}, lab)
+        path = Output("delta", {"root": str(lab_root), "name": "in_another_catalog"}, lab)
         path.write(A, rows(0, 1))
-        lab.ask("sql", statement=f"CREATE TABLE in_another_catalog USING delta LOCATION '{root}/in_another_catalog'")
+        lab.ask(
+            "sql", statement=f"CREATE TABLE in_another_catalog USING delta LOCATION '{lab_root}/in_another_catalog'"
+        )
         table = Output("delta table", path.place, lab)
         with pytest.raises(Failed, match=r"not Delta's\. Nothing was written\. .*or name the table by its path"):
             table.write(B, rows(2))
