@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields
-from functools import cache
+from contextlib import contextmanager
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache, partial
 from itertools import groupby
 from operator import attrgetter
 from types import NoneType
 from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
-
-_NONE_LATER: Mapping[str, int | None] = {}
 
 
 def to_columns(names: Sequence[str], rows: Mapping[TopicPartition, Sequence[Any]]) -> dict[str, dict[str, Any]]:
@@ -31,33 +30,40 @@ def to_columns(names: Sequence[str], rows: Mapping[TopicPartition, Sequence[Any]
     return topics
 
 
-def from_columns(
-    topics: Mapping[str, Mapping[str, Any]], required: Sequence[str], later: Mapping[str, int | None] = _NONE_LATER
-) -> Iterator[tuple[TopicPartition, dict[str, Any]]]:
-    """Each partition with its row.
+Members = Mapping[str, tuple[Any, bool]]
+"""Of each member of an object, or column of rows, its type, and whether it may be missing."""
 
-    :param later: columns that earlier versions have not written, and what stands in each row for one that is absent.
-    :raises ValueError: a column is missing, of another length, or a partition is named twice.
+
+def from_columns(
+    topics: Mapping[str, Mapping[str, Any]], columns: Members
+) -> Iterator[tuple[TopicPartition, dict[str, Any]]]:
+    """Each partition with its row, which lacks the columns that are missing.
+
+    :raises ValueError: a column is missing, of another length or type, or a partition is named twice.
     """
     seen: set[TopicPartition] = set()
     if not isinstance(topics, Mapping):
         raise ValueError(f"{topics!r} is no object of topics")
-    for topic, columns in topics.items():
+    for topic, of_topic in topics.items():
         text(topic)
-        numbers = columns.get("partition") if isinstance(columns, Mapping) else None
+        numbers = of_topic.get("partition") if isinstance(of_topic, Mapping) else None
         if not isinstance(numbers, list):
             raise ValueError(f"topic {topic!r} has no partitions")
-        values: dict[str, Any] = {name: columns.get(name) for name in required}
-        values |= {name: columns.get(name, [absent] * len(numbers)) for name, absent in later.items()}
-        wrong = [name for name, column in values.items() if not isinstance(column, list) or len(column) != len(numbers)]
+        found: dict[str, Any] = {
+            name: of_topic.get(name) for name, (_, may_lack) in columns.items() if name in of_topic or not may_lack
+        }
+        wrong = [name for name, column in found.items() if not isinstance(column, list) or len(column) != len(numbers)]
         if wrong:
             raise ValueError(f"topic {topic!r} has no column {', '.join(wrong)} for each of its partitions")
-        for index, number in enumerate(numbers):
+        values = (
+            map(_READERS.get(columns[name][0], partial(read_as, columns[name][0])), found[name]) for name in found
+        )
+        for number, *row in zip(numbers, *values, strict=True):
             tp = TopicPartition(topic, whole(number))
             if tp in seen:
                 raise ValueError(f"{tp} is named twice")
             seen.add(tp)
-            yield tp, {name: column[index] for name, column in values.items()}
+            yield tp, dict(zip(found, row, strict=True))
 
 
 def whole(value: Any) -> int:
@@ -69,7 +75,7 @@ def whole(value: Any) -> int:
     return value
 
 
-def whole_or_none(value: Any) -> int | None:
+def _whole_or_none(value: Any) -> int | None:
     return None if value is None else whole(value)
 
 
@@ -81,18 +87,29 @@ def text(value: Any) -> str:
     return value
 
 
-def text_or_none(value: Any) -> str | None:
-    return None if value is None else text(value)
-
-
-def flag(value: Any) -> bool:
-    """:raises ValueError: it is neither true nor false."""
+def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{value!r} is neither true nor false")
     return value
 
 
-_READERS: Mapping[Any, Callable[[Any], Any]] = {int: whole, str: text, bool: flag}
+def _partition(value: Any) -> TopicPartition:
+    topic, _, number = text(value).removesuffix("]").rpartition("[")
+    return TopicPartition(topic, whole(int(number)))
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+_READERS: Mapping[Any, Callable[[Any], Any]] = {
+    Any: _as_it_is,
+    int: whole,
+    int | None: _whole_or_none,
+    str: text,
+    bool: _flag,
+    TopicPartition: _partition,
+}
 
 
 def read_as(kind: Any, value: Any) -> Any:
@@ -102,7 +119,7 @@ def read_as(kind: Any, value: Any) -> Any:
     write it.
 
     :raises ValueError: it is of another type. Of another shape, it is a ``LookupError``, ``TypeError`` or
-        ``AttributeError``: whoever reads the whole says what it is not.
+        ``AttributeError``: whoever reads the whole says what it is not (:func:`reading`).
     """
     origin, inside = get_origin(kind), get_args(kind)
     if kind in _READERS:
@@ -117,21 +134,54 @@ def read_as(kind: Any, value: Any) -> Any:
         return tuple(read_as(inside[0], item) for item in value)
     if origin is tuple:
         return tuple(read_as(of, value[index]) for index, of in enumerate(inside))
+    if origin is Mapping and inside[0] is TopicPartition:
+        return {tp: inside[1](**row) for tp, row in from_columns(value, members(inside[1]))}
     if origin is Mapping:
         read_name: Callable[[str], Any] = int if inside[0] is int else text
         return {read_as(inside[0], read_name(name)): read_as(inside[1], item) for name, item in value.items()}
-    members = {name: of for name, (of, may_lack) in _members(kind).items() if name in value or not may_lack}
-    return kind(**{name: read_as(of, value[name]) for name, of in members.items()})
+    return kind(**read_members(members(kind), value))
+
+
+def read_members(known: Members, value: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of an object, without those that are missing and may be."""
+    return {name: read_as(of, value[name]) for name, (of, may_lack) in known.items() if name in value or not may_lack}
 
 
 @cache
-def _members(kind: type[Any]) -> dict[str, tuple[Any, bool]]:
+def members(kind: Any) -> Members:
     """The type of each field of a dataclass, and whether it has a default."""
     types = get_type_hints(kind)
     return {
         one.name: (types[one.name], one.default is not MISSING or one.default_factory is not MISSING)
         for one in fields(kind)
+        if one.init
     }
+
+
+def as_json(value: Any) -> Any:
+    """What :func:`read_as` reads as the value: of a dataclass all members, of values of partitions the columns."""
+    if isinstance(value, TopicPartition):
+        return str(value)
+    if isinstance(value, tuple):
+        return list(map(as_json, value))
+    if isinstance(value, Mapping):
+        if isinstance(next(iter(value), None), TopicPartition):
+            kind: Any = type(next(iter(value.values())))
+            names = tuple(members(kind))
+            return to_columns(names, {tp: [getattr(of_one, name) for name in names] for tp, of_one in value.items()})
+        return {str(name): as_json(value[name]) for name in sorted(value)}
+    if not is_dataclass(value):
+        return value
+    return {name: as_json(getattr(value, name)) for name in members(type(value))}  # type: ignore[arg-type]
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Around the reading of one object: what is wrong with its shape is a ``ValueError`` that says what it is not."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"not {what}: {error!r}") from error
 
 
 def require_version(data: Mapping[str, Any], known: int, what: str) -> None:

@@ -286,7 +286,7 @@ class _Steps:
         withdrawn = batch.append(replace(batch.log.planned, plan=plan))
         if withdrawn is None or has_begun(batch.store, batch.plan_object):
             return False
-        entry = Committed(self.order.me, self.order.request.run_context.now_ms, plan.plan_id)
+        entry = Committed(self.order.me, self.order.request.run_context.now_ms, plan.plan_id, position=None)
         return withdrawn.append(entry) is not None
 
 

@@ -300,7 +300,9 @@ def decide_commit(order: Commit, s: Situation) -> Follow:
     after = None if plan.asked.window else position_after(plan, position)
     definitions = tuple(sorted(filter(None, fates.definitions)))
     reads = None if reports is None else reads_of(plan, reports)
-    entry = Committed(me, order.now_ms, plan.plan_id, after, fates.set_aside, fates.left_out, definitions, reads)
+    entry = Committed(
+        me, order.now_ms, plan.plan_id, fates.set_aside, fates.left_out, definitions, reads, position=after
+    )
     return Follow(batch, entry, proof, fates)
 
 

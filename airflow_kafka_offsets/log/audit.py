@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, get_args
 
+from airflow_kafka_offsets.json_columns import read_as
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, grouped, is_another_log, topics_made_anew
 from airflow_kafka_offsets.log.entries import BatchLog, Committed, Entry, Planned, Taken, log_of
 from airflow_kafka_offsets.log.verify_reads import Attempt, problems_of_splits
@@ -137,7 +138,8 @@ class OrdinaryBatch:
 
     @property
     def position(self) -> Position:
-        return Position.from_dict(self.ended)
+        found: Position = read_as(Position, self.ended)
+        return found
 
 
 def audit_batches(records: Iterable[BatchRecord | OrdinaryBatch]) -> Iterator[AuditedBatch]:

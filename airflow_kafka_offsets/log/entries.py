@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from airflow_kafka_offsets.json_columns import read_as, require_version
+from airflow_kafka_offsets.json_columns import as_json, read_as, reading, require_version
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
 from airflow_kafka_offsets.plan.plan import BatchName, Plan, number_of
-from airflow_kafka_offsets.plan.plan_json import actor_to_dict, plan_from_dict, plan_to_dict
+from airflow_kafka_offsets.plan.plan_json import plan_from_dict, plan_to_dict
 from airflow_kafka_offsets.plan.position import Position
 
 VERSION = 1
@@ -33,7 +33,7 @@ LAST_OF_COMMIT = "position"
 class Totals:
     """What the log's committed batches had together.
 
-    :ivar batches: how many are counted: all, unless an earlier version wrote some, or the log was lost.
+    :ivar batches: how many are counted: all, unless the log was lost.
     :ivar last_set_aside: the number of the last batch with bad records; ``last_left``: with lost or skipped ones.
     """
 
@@ -132,22 +132,22 @@ class Summary:
 class Committed:
     """The commit.
 
-    :ivar position: the whole position after it; ``None`` for a window.
     :ivar set_aside: how many bad records the reports name; :ivar left_out: how many are no rows by the user's wish.
     :ivar definitions: with which rows were written, by the reports; empty where records were written as they are.
     :ivar reads: the digest of what the reports say was read; ``None`` where nobody has looked at them.
-    :ivar summary: of the batch; ``None`` where an earlier version wrote the commit.
+    :ivar summary: of the batch; ``None`` until the commit is on record.
+    :ivar position: the whole position after it; ``None`` for a window.
     """
 
     by: Actor
     at_ms: int
     plan_id: str
-    position: Position | None = None
     set_aside: int = 0
     left_out: int = 0
     definitions: tuple[str, ...] = ()
     reads: str | None = None
     summary: Summary | None = None
+    position: Position | None = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,77 +351,42 @@ def _is_held(me: Actor, holder: Actor, is_running: Callable[[RunKey], bool]) -> 
 # ── as objects ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+_KINDS: Mapping[type, str] = {Planned: "plan", Taken: "taken", Committed: "commit", Cleaned: "cleaned"}
+
+
 def entry_to_dict(entry: StoredEntry) -> dict[str, Any]:
-    match entry:
-        case Planned(plan, position, history):
-            kind: dict[str, Any] = {
-                "entry": "plan",
-                "plan": plan_to_dict(plan),
-                "position": position.to_dict() if position else None,
-            }
-            kind |= {"definitions": list(history.definitions)} if history.definitions else {}
-            kind |= {"totals": asdict(history.totals)} if history.totals.batches else {}
-        case Taken(by, at_ms, attempts, unread):
-            numbers = {str(split): attempts[split] for split in sorted(attempts)}
-            kind = {"entry": "taken", "at_ms": at_ms, "by": actor_to_dict(by), "attempts": numbers}
-            kind |= {"unread": unread} if unread else {}
-        case Committed(by, at_ms, plan_id, position, set_aside, left_out, definitions, reads, summary):
-            kind = {
-                "entry": "commit",
-                "at_ms": at_ms,
-                "by": actor_to_dict(by),
-                "plan_id": plan_id,
-                "set_aside": set_aside,
-                "left_out": left_out,
-            }
-            kind |= {"definitions": list(definitions)} if definitions else {}
-            kind |= {"reads": reads} if reads else {}
-            kind |= {"summary": _summary_to_dict(summary)} if summary else {}
-            kind |= {"position": position.to_dict() if position else None}
-        case Cleaned():
-            kind = {"entry": "cleaned"}
-    return {"version": VERSION, **kind}
+    if isinstance(entry, Planned):
+        found = {"plan": plan_to_dict(entry.plan), **as_json(entry.history), "position": as_json(entry.position)}
+    else:
+        found = as_json(entry)
+    return {"version": VERSION, "entry": _KINDS[type(entry)], **found}
 
 
 def entry_from_dict(data: Mapping[str, Any]) -> StoredEntry:
     """:raises ValueError: it is no entry of a version that is known."""
-    require_version(data, VERSION, "log entry")
-    try:
-        match data["entry"]:
-            case "plan":
-                plan, position = _named(plan_from_dict(data["plan"])), _position(data["position"])
-                return Planned(plan, position, read_as(History, data))
-            case "taken":
-                taken: Taken = read_as(Taken, data)
-                return taken
-            case "commit":
-                return replace(_commit(data), position=_position(data["position"]))
-            case "cleaned":
-                return Cleaned()
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"not an entry of a batch's log: {error!r}") from error
-    raise ValueError(f"entry {data['entry']!r} is not known")
+    found = short_entry_from_dict(data)
+    with reading("an entry of a batch's log"):
+        if found is not None and not isinstance(found, Committed):
+            return found
+        position = read_as(Position | None, data[LAST_OF_COMMIT])
+        if found is not None:
+            return replace(found, position=position)
+        return Planned(_named(plan_from_dict(data["plan"])), position, read_as(History, data))
 
 
-def short_entry_from_dict(data: Mapping[str, Any]) -> StoredEntry | None:
+def short_entry_from_dict(data: Mapping[str, Any]) -> Taken | Committed | Cleaned | None:
     """The entry without what takes long to read at 10,000 partitions: ``None`` for a plan, a commit has no position.
 
     :param data: its members, of a commit those before ``LAST_OF_COMMIT``.
     :raises ValueError: it is no entry of a version that is known.
     """
     require_version(data, VERSION, "log entry")
-    try:
-        return (
-            None if data["entry"] == "plan" else _commit(data) if data["entry"] == "commit" else entry_from_dict(data)
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"not an entry of a batch's log: {error!r}") from error
-
-
-def _commit(data: Mapping[str, Any]) -> Committed:
-    """Without its position."""
-    found: Committed = read_as(Committed, {**data, "position": None})
-    return found
+    with reading("an entry of a batch's log"):
+        kind = next((kind for kind, name in _KINDS.items() if name == data["entry"]), None)
+        if kind is None:
+            raise ValueError(f"entry {data['entry']!r} is not known")
+        found: Any = None if kind is Planned else read_as(kind, {**data, LAST_OF_COMMIT: None})
+    return found  # type: ignore[no-any-return]
 
 
 def log_of(entries: Sequence[StoredEntry], first_number: int) -> BatchLog:
@@ -440,12 +405,3 @@ def _named(plan: Plan) -> Plan:
     if batch.after is not None and not number_of(batch.after):
         raise ValueError(f"it goes on after {batch.after!r}, which is not the key of a batch")
     return plan
-
-
-def _position(data: Mapping[str, Any] | None) -> Position | None:
-    return None if data is None else Position.from_dict(data)
-
-
-def _summary_to_dict(summary: Summary) -> dict[str, Any]:
-    found = {one.name: getattr(summary, one.name) for one in fields(Summary)}
-    return {**found, "by": [actor_to_dict(by) for by in summary.by], "totals": asdict(summary.totals)}

@@ -87,8 +87,8 @@ def _ordinary(before: Json, commit: Json, attempts: Mapping[int, int]) -> Ordina
 def _offsets_between(began: Json, ended: Json) -> dict[str, list[list[int]]]:
     """What the reports say of each topic where each offset between two positions was read once."""
     topics = {}
-    for topic, now in ended["topics"].items():
-        starts, ends = began["topics"][topic]["offset"], now["offset"]
+    for topic, now in ended["offsets"].items():
+        starts, ends = began["offsets"][topic]["offset"], now["offset"]
         sizes = list(map(sub, ends, starts))
         if any(sizes):
             columns = (now["partition"], sizes, sizes, starts, [end - 1 for end in ends])
@@ -97,5 +97,4 @@ def _offsets_between(began: Json, ended: Json) -> dict[str, list[list[int]]]:
 
 
 def _without_offsets(position: Json) -> Json:
-    topics = {topic: (of_it["topic_id"], of_it["partition"]) for topic, of_it in position["topics"].items()}
-    return {**position, "topics": topics}
+    return {**position, "offsets": {topic: of_it["partition"] for topic, of_it in position["offsets"].items()}}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from airflow_kafka_offsets.errors import OutputTaken, StoreUnavailable
-from airflow_kafka_offsets.json_columns import require_version, text_or_none
+from airflow_kafka_offsets.json_columns import as_json, read_as, reading, require_version
 from airflow_kafka_offsets.stores.objects import create_object, read_object, safe_name
 from airflow_kafka_offsets.stores.store import Store
 
@@ -23,7 +23,7 @@ _ENTRY = re.compile(r"([1-9][0-9]{0,17})\.json")
 @dataclass(frozen=True, slots=True)
 class Owner:
     pipeline: str
-    kind: str
+    kind: Kind
 
     def __str__(self) -> str:
         return f"the {self.kind} of pipeline {self.pipeline!r}" if self.kind != "log" else f"pipeline {self.pipeline!r}"
@@ -49,7 +49,7 @@ def owner_of(store: Store, output: str) -> Owner | None:
 
 def _hand_over(store: Store, output: str, to: Owner | None) -> None:
     folder = _folder(output)
-    value = {"version": 1, "output": output, "pipeline": to and to.pipeline, "kind": to and to.kind}
+    value = {"version": 1, "output": output, "owner": as_json(to)}
     for _ in range(_TRIES):
         number, owner = _newest(store, output)
         if owner == to:
@@ -79,6 +79,7 @@ def _folder(output: str) -> str:
 
 def _owner(data: dict[str, Any]) -> Owner | None:
     """``None``: the output was released."""
-    require_version(data, 1, "output")
-    pipeline, kind = text_or_none(data["pipeline"]), text_or_none(data["kind"])
-    return None if pipeline is None or kind is None else Owner(pipeline, kind)
+    with reading("a claim of an output"):
+        require_version(data, 1, "output")
+        found: Owner | None = read_as(Owner | None, data["owner"])
+    return found

@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from airflow_kafka_offsets.errors import StoreDamaged
-from airflow_kafka_offsets.json_columns import require_version, text_or_none
+from airflow_kafka_offsets.json_columns import as_json, read_as, reading, require_version
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.log.entries import (
     BatchLog,
@@ -250,14 +250,11 @@ class PipelineLog:
         """Write down once which batch ``run`` does; ``None``: there was nothing to do."""
         if run is None:
             return
-        plan = batch.log.plan if batch else None
-        value = {
-            "version": 1,
-            "batch": batch.name if batch else None,
-            "key": plan.batch.key if plan else None,
-            "output": plan.asked.output if plan else None,
-        }
-        create_object(self.store, self._run(run), value)
+        took = BatchOfRun(None)
+        if batch is not None:
+            plan = batch.log.plan
+            took = BatchOfRun(batch.name, plan.batch.key, plan.asked.output)
+        create_object(self.store, self._run(run), {"version": 1, **as_json(took)})
 
     def read(self, folder: str) -> StoredBatch | None:
         """The batch in a folder below the pipeline's, as :class:`BatchOfRun` names it; ``None``: it was cleaned."""
@@ -447,8 +444,9 @@ def _missing(store: Store, name: str) -> StoreDamaged:
 
 
 def _batch_of_run(data: dict[str, Any]) -> BatchOfRun:
-    require_version(data, 1, "run")
-    found = BatchOfRun(*(text_or_none(data[name]) for name in ("batch", "key", "output")))
+    with reading("what a run took"):
+        require_version(data, 1, "run")
+        found: BatchOfRun = read_as(BatchOfRun, data)
     if found.folder is not None and not _FOLDER.fullmatch(found.folder):
         raise ValueError(f"{found.folder!r} is not the folder of a batch")
     return found

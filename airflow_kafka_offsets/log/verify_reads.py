@@ -21,24 +21,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Literal, get_args
 
 from airflow_kafka_offsets.errors import ReadNotVerified, named
-from airflow_kafka_offsets.json_columns import (
-    flag,
-    from_columns,
-    require_version,
-    text,
-    text_or_none,
-    to_columns,
-    whole,
-)
+from airflow_kafka_offsets.json_columns import as_json, read_as, reading, require_version
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.plan import Plan, PlannedPartition, VerifiedSplit
-from airflow_kafka_offsets.request.problems import one_of
 
 VERSION = 1
 Proof = Literal["scan", "merged", "compared", "rows"]  # the weakest first
@@ -71,8 +62,7 @@ class PartitionRead:
             raise ValueError(f"{self.set_aside} set aside and {self.left_out} left out are no part of {self.row_count}")
 
 
-_COLUMNS = tuple(column.name for column in fields(PartitionRead))
-COUNTED = _COLUMNS[:4]
+COUNTED = ("row_count", "offset_count", "first_offset", "last_offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,47 +88,16 @@ class ReadReport:
     columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        rows = {tp: [getattr(read, name) for name in _COLUMNS] for tp, read in self.partitions.items()}
-        return {
-            "version": VERSION,
-            "plan_id": self.plan_id,
-            "split": self.split,
-            "attempt": self.attempt,
-            "wrote": self.wrote,
-            "proof": self.proof,
-            "output": self.output,
-            "rows": self.rows,
-            "columns": {output: dict(columns) for output, columns in self.columns.items()},
-            "topics": to_columns(_COLUMNS, rows),
-            **({} if self.looked else {"looked": False}),
-        }
+        found = as_json(self)
+        return {"version": VERSION, "topics": found.pop("partitions"), **found}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ReadReport:
         """:raises ValueError: not a report of a version that is known."""
-        require_version(data, VERSION, "read report")
-        try:
-            partitions = {
-                tp: PartitionRead(*(whole(row[name]) for name in _COLUMNS))
-                for tp, row in from_columns(data["topics"], COUNTED, dict.fromkeys(_COLUMNS[4:], 0))
-            }
-            return cls(
-                text(data["plan_id"]),
-                whole(data["split"]),
-                whole(data["attempt"]),
-                one_of(data["proof"], get_args(Proof)),
-                partitions,
-                text_or_none(data["output"]),
-                flag(data["wrote"]),
-                flag(data.get("looked", True)),
-                text_or_none(data.get("rows")),
-                {
-                    text(output): {name: text(kind) for name, kind in columns.items()}
-                    for output, columns in data.get("columns", {}).items()
-                },
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a read report: {error!r}") from error
+        with reading("a read report"):
+            require_version(data, VERSION, "read report")
+            found: ReadReport = read_as(cls, {**data, "wrote": data["wrote"], "partitions": data["topics"]})
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,10 +33,9 @@ Continuity = Literal["contiguous", "gap", "overlap", "re-created", "truncated", 
 
 
 @dataclass(frozen=True, slots=True)
-class SkippedRange:
+class SkippedRange(OffsetRange):
     """Offsets that a person has left out of a batch, and the rest of the batch is read."""
 
-    range: OffsetRange
     reason: str
 
 

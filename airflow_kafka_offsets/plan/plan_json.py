@@ -7,21 +7,20 @@ refused, never guessed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from typing import Any
 
 from airflow_kafka_offsets.json_columns import (
-    flag,
+    as_json,
     from_columns,
+    members,
     read_as,
+    read_members,
+    reading,
     require_version,
-    text,
-    text_or_none,
     to_columns,
     whole,
-    whole_or_none,
 )
 from airflow_kafka_offsets.kafka_values import (
     Actor,
@@ -31,94 +30,47 @@ from airflow_kafka_offsets.kafka_values import (
     grouped,
     values_by_topic,
 )
-from airflow_kafka_offsets.plan.plan import (
-    Asked,
-    BatchName,
-    Continuity,
-    Draft,
-    Found,
-    Plan,
-    PlannedPartition,
-    SkippedRange,
-    VerifiedSplit,
-)
+from airflow_kafka_offsets.plan.plan import Asked, Draft, Found, Plan, PlannedPartition
 from airflow_kafka_offsets.request.parse_request import MOST_SPLITS
 
 VERSION = 1
-_COLUMNS = (
-    "start_offset",
-    "end_offset",
-    "position",
-    "position_epoch",
-    "committed_offset",
-    "log_start_offset",
-    "leader_epoch",
-    "start_reason",
-    "end_reason",
-    "lost",
-    "skipped",
-    "continuity",
-    "newest_timestamp",
-    "late",
-    "gap",
-)
-_LATER_COLUMNS = ("past_end", "held_back", "margin_ms")  # null where an earlier version has written the plan
-_SKIPS = "skips"  # only where a person has left something out by name
-_ASKED = tuple(one.name for one in fields(Asked))
+_COLUMNS = {
+    **members(OffsetRange),
+    **{name: of for name, of in members(PlannedPartition).items() if name not in ("topic_partition", "range", "skips")},
+}
+_READ = {**_COLUMNS, "skips": members(PlannedPartition)["skips"], "split": (Any, False)}
+_AS_THEY_ARE = {
+    name: of
+    for name, of in members(Plan).items()
+    if name not in ("asked", "found", "by", "partitions", "split_count", "splits")
+}
 
 
 def plan_to_dict(plan: Draft) -> dict[str, Any]:
     """The plan as docs/formats.md gives it: plain JSON values. A draft has no batch, nobody who made it, and no splits.
 
-    ``split``: the number of the split that reads the partition, or of each piece ``[split, start_offset, end_offset]``.
+    ``split``: the number of the split that reads the partition, or of each piece ``[split, start_offset, end_offset]``;
+    of a draft null.
     """
-    names: tuple[str, ...] = (*_COLUMNS, *_LATER_COLUMNS)
-    row_of = attrgetter(*names)
-    rows = {p.topic_partition: row_of(p) for p in plan.partitions}
-    if any(p.skips for p in plan.partitions):
-        names = (*names, _SKIPS)
-        rows = {p.topic_partition: (*rows[p.topic_partition], _skips_to_list(p.skips)) for p in plan.partitions}
-    in_log: dict[str, Any] = {}
-    if isinstance(plan, Plan):
-        names = (*names, "split")
-        pieces = _pieces(plan)
-        rows = {tp: (*row, pieces.get(tp)) for tp, row in rows.items()}
-        batch = plan.batch
-        in_log = {
-            "plan_id": plan.plan_id,
-            "batch": {"key": batch.key, "number": batch.number, "after": batch.after},
-            **actor_to_dict(plan.by),
-            "overwrites": list(plan.overwrites),
-            "verified": {str(number): asdict(plan.verified[number]) for number in sorted(plan.verified)},
-            "reason": plan.reason,
-            "withdrawn": plan.withdrawn,
-        }
-    columns = to_columns(names, rows)
-    found = plan.found
+    row_of, pieces = attrgetter(*_COLUMNS), _pieces(plan) if isinstance(plan, Plan) else {}
+    rows = {p.topic_partition: (*row_of(p), as_json(p.skips), pieces.get(p.topic_partition)) for p in plan.partitions}
+    columns, found = to_columns(tuple(_READ), rows), as_json(plan.found)
+    ids, stamped_by = found.pop("topic_ids"), found.pop("timestamp_types")
     return {
         "version": VERSION,
-        **in_log,
-        "pipeline": plan.pipeline,
-        **{name: getattr(plan.asked, name) for name in _ASKED},
-        "cluster_id": found.cluster_id,
-        "resolved_at_ms": plan.resolved_at_ms,
+        **({"plan_id": plan.plan_id, **as_json(plan.by)} if isinstance(plan, Plan) else {}),
+        **{name: as_json(getattr(plan, name)) for name in _AS_THEY_ARE if hasattr(plan, name)},
+        **as_json(plan.asked),
+        **found,
         "splits": plan.split_count,
-        "restarts": list(plan.restarts),
-        "restarted": plan.restarted,
         "record_count_upper_bound": plan.record_count_upper_bound,
-        "window_complete": found.window_complete,
-        "low_watermark_ms": found.low_watermark_ms,
-        "warnings": list(plan.warnings),
-        "ignored": [str(tp) for tp in found.ignored],
-        "vanished": list(found.vanished),
-        "backlog": asdict(found.backlog) if found.backlog else None,
         "topics": {
             topic: {
                 "topic_id": topic_id,
-                "timestamp_type": found.timestamp_types.get(topic),
-                **columns.get(topic, {"partition": [], **{name: [] for name in names}}),
+                "timestamp_type": stamped_by.get(topic),
+                **columns.get(topic, {name: [] for name in ("partition", *_READ)}),
             }
-            for topic, topic_id in sorted(found.topic_ids.items())
+            for topic, topic_id in ids.items()
         },
     }
 
@@ -142,11 +94,9 @@ def plan_from_dict(data: Mapping[str, Any]) -> Plan:
     :raises ValueError: an unknown version, a field that is missing or of another type, or a ``plan_id`` that is not the
         digest of the contents.
     """
-    require_version(data if isinstance(data, Mapping) else {}, VERSION, "plan")
-    try:
+    with reading("a plan"):
+        require_version(data, VERSION, "plan")
         plan = _plan_from_fields(data)
-    except (LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"not a plan: {error!r}") from error
     if plan.plan_id != data.get("plan_id"):
         raise ValueError(f"plan_id is {data.get('plan_id')}, but the contents digest to {plan.plan_id}: it was altered")
     return plan
@@ -158,67 +108,27 @@ def _plan_from_fields(data: Mapping[str, Any]) -> Plan:
         raise ValueError(f"it has {count} splits, and there are 1 to {MOST_SPLITS}")
     splits: list[list[PlannedPartition]] = [[] for _ in range(count)]
     partitions = []
-    for tp, row in from_columns(topics, (*_COLUMNS, "split"), dict.fromkeys((*_LATER_COLUMNS, _SKIPS))):
-        partition = _partition(tp, row)
+    for tp, row in from_columns(topics, _READ):
+        split, range_ = row.pop("split"), OffsetRange(row.pop("start_offset"), row.pop("end_offset"))
+        partition = PlannedPartition(tp, range_, **row)
         partitions.append(partition)
-        for number, piece in _pieces_of(partition, row["split"]):
+        for number, piece in _pieces_of(partition, split):
             if not 0 <= number < count:
                 raise ValueError(f"{tp} is in split {number}, and there are {count}")
             splits[number].append(piece)
-    of_topics = {
-        "topic_ids": {topic: columns["topic_id"] for topic, columns in topics.items()},
-        "timestamp_types": {
-            topic: kind for topic, columns in topics.items() if (kind := columns.get("timestamp_type")) is not None
-        },
-    }
-    found = read_as(Found, {**data, **of_topics, "ignored": ()})
+    ids, stamped_by = (
+        {topic: of[name] for topic, of in topics.items() if name == "topic_id" or of[name] is not None}
+        for name in ("topic_id", "timestamp_type")
+    )
     return Plan(
-        pipeline=text_or_none(data["pipeline"]),
+        **read_members(_AS_THEY_ARE, data),
         asked=read_as(Asked, data),
-        found=replace(found, ignored=tuple(_parse_partition(text(item)) for item in data["ignored"])),
-        partitions=tuple(sorted(partitions, key=attrgetter("topic_partition"))),
-        resolved_at_ms=whole(data["resolved_at_ms"]),
-        split_count=count,
-        restarts=read_as(tuple[str, ...], data["restarts"]),
-        restarted=flag(data["restarted"]),
-        warnings=read_as(tuple[str, ...], data["warnings"]),
-        batch=read_as(BatchName, data["batch"]),
+        found=read_as(Found, {**data, "topic_ids": ids, "timestamp_types": stamped_by}),
         by=read_as(Actor, data),
+        partitions=tuple(sorted(partitions, key=attrgetter("topic_partition"))),
+        split_count=count,
         splits=tuple(tuple(sorted(split, key=attrgetter("topic_partition"))) for split in splits),
-        overwrites=read_as(tuple[int, ...], data["overwrites"]),
-        verified=read_as(Mapping[int, VerifiedSplit], data["verified"]),
-        reason=text_or_none(data["reason"]),
-        withdrawn=flag(data["withdrawn"]),
     )
-
-
-def _partition(tp: TopicPartition, row: Mapping[str, Any]) -> PlannedPartition:
-    return PlannedPartition(
-        topic_partition=tp,
-        range=OffsetRange(whole(row["start_offset"]), whole(row["end_offset"])),
-        start_reason=text(row["start_reason"]),
-        end_reason=text(row["end_reason"]),
-        log_start_offset=whole_or_none(row["log_start_offset"]),
-        position=whole(row["position"]),
-        position_epoch=whole_or_none(row["position_epoch"]),
-        committed_offset=whole_or_none(row["committed_offset"]),
-        leader_epoch=whole_or_none(row["leader_epoch"]),
-        lost=whole(row["lost"]),
-        skipped=whole(row["skipped"]),
-        continuity=read_as(Continuity | None, row["continuity"]),
-        newest_timestamp=whole_or_none(row["newest_timestamp"]),
-        late=whole(row["late"]),
-        gap=whole(row["gap"]),
-        **{name: whole_or_none(row[name]) for name in _LATER_COLUMNS},
-        skips=tuple(
-            SkippedRange(OffsetRange(whole(start), whole(end)), text(reason))
-            for start, end, reason in row[_SKIPS] or ()
-        ),
-    )
-
-
-def _skips_to_list(skips: Sequence[SkippedRange]) -> list[Any] | None:
-    return [[one.range.start_offset, one.range.end_offset, one.reason] for one in skips] or None
 
 
 def _pieces_of(partition: PlannedPartition, split: Any) -> list[tuple[int, PlannedPartition]]:
@@ -227,19 +137,6 @@ def _pieces_of(partition: PlannedPartition, split: Any) -> list[tuple[int, Plann
     if not isinstance(split, list):
         return [(whole(split), partition)]
     return [(whole(n), partition.within(whole(start), whole(end))) for n, start, end in split]
-
-
-def actor_to_dict(by: Actor) -> dict[str, Any]:
-    return {
-        "run": asdict(by.run) if by.run else None,
-        "instance": by.instance,
-        **({"person": by.person} if by.person is not None else {}),
-    }
-
-
-def _parse_partition(item: str) -> TopicPartition:
-    topic, _, number = item.removesuffix("]").rpartition("[")
-    return TopicPartition(topic, whole(int(number)))
 
 
 def spark_options(partitions: Iterable[PlannedPartition]) -> dict[str, str]:

@@ -26,8 +26,7 @@ def planned_anew(before: Plan, fresh: Draft, by: Actor, reason: str) -> Plan:
     partitions = _with_skips(before, fresh)
     whole = split_ranges((replace(p, gap=0) for p in partitions), count, fresh.asked.split_by)
     splits = one_range_each(
-        [_within(piece, left) for piece in split for left in piece.range.without(one.range for one in piece.skips)]
-        for split in whole
+        [_within(piece, left) for piece in split for left in piece.range.without(piece.skips)] for split in whole
     )
     more = {"overwrites": _left_over(before, splits), "reason": reason}
     return placed(fresh, before.batch, by, splits, partitions=partitions, **more)
@@ -44,7 +43,7 @@ def _with_skips(before: Plan, fresh: Draft) -> tuple[PlannedPartition, ...]:
         of_it = skips.get(p.topic_partition, ())
         if p.skips or not of_it or p.topic_partition.topic in another:
             return p
-        left = p.range.without(one.range for one in of_it)
+        left = p.range.without(of_it)
         size = sum(piece.size for piece in left)
         start = left[0].start_offset if left else p.end_offset
         return replace(
@@ -145,7 +144,11 @@ def skipped(before: Plan, by: Actor, skip: Skip, verified: Verified) -> Plan | N
         if given_up and begins > began.start_offset:
             position = begins  # so that a batch that is planned anew does not bring it back
             epoch = p.leader_epoch if position == p.end_offset else None  # whose leader wrote it is not known
-        by_name = tuple(SkippedRange(range_, skip.reason) for tp, range_ in skip.only if tp == p.topic_partition)
+        by_name = tuple(
+            SkippedRange(one.start_offset, one.end_offset, skip.reason)
+            for tp, one in skip.only
+            if tp == p.topic_partition
+        )
         return replace(
             p,
             position=position,

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, assert_never
+from typing import Literal, assert_never
 
-from airflow_kafka_offsets.json_columns import from_columns, text, text_or_none, to_columns, whole, whole_or_none
 from airflow_kafka_offsets.kafka_values import (
     CommittedOffset,
     OffsetRange,
@@ -50,31 +49,6 @@ class Position:
     topic_ids: Mapping[str, str | None] = field(default_factory=dict)
     startup: str = ""
     restarts: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        rows = {tp: (saved.offset, saved.leader_epoch) for tp, saved in self.offsets.items()}
-        topics = to_columns(("offset", "leader_epoch"), rows)
-        return {
-            "cluster_id": self.cluster_id,
-            "startup": self.startup,
-            "restarts": list(self.restarts),
-            "topics": {topic: {"topic_id": self.topic_ids.get(topic), **columns} for topic, columns in topics.items()},
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Position:
-        """:raises ValueError: it is no position."""
-        try:
-            topics = data["topics"]
-            offsets = {
-                tp: SavedOffset(whole(row["offset"]), whole_or_none(row["leader_epoch"]))
-                for tp, row in from_columns(topics, ("offset", "leader_epoch"))
-            }
-            ids = {topic: text_or_none(columns.get("topic_id")) for topic, columns in topics.items()}
-            restarts = tuple(map(text, data["restarts"]))
-            return cls(text(data["cluster_id"]), offsets, ids, text(data["startup"]), restarts)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a position: {error!r}") from error
 
 
 def position_after(plan: Draft, before: Position | None) -> Position:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_kafka_offsets.errors import named
-from airflow_kafka_offsets.json_columns import from_columns, require_version, text, text_or_none, whole
+from airflow_kafka_offsets.json_columns import from_columns, members, read_as, require_version, text
 from airflow_kafka_offsets.kafka_values import (
     ClusterDescription,
+    OffsetRange,
     TopicPartition,
     by_topic,
     topics_made_anew,
@@ -95,13 +96,13 @@ def _planned(asked: RequestParameters, scope: Scope | None) -> tuple[_Offsets, _
     data = mapping(given, _EXAMPLE)
     try:
         require_version(data, 1, "plan")
-        rows = dict(from_columns(data["topics"], ("start_offset", "end_offset")))
-        starts = {tp: whole(row["start_offset"]) for tp, row in rows.items()}
-        ends = {tp: whole(row["end_offset"]) for tp, row in rows.items()}
-        ids = {topic: text_or_none(columns.get("topic_id")) for topic, columns in data["topics"].items()}
-        log, level = LogOfPlan(text(data["cluster_id"]), ids), text(data["isolation_level"])
+        rows = dict(from_columns(data["topics"], members(OffsetRange)))
+        ids = {topic: columns["topic_id"] for topic, columns in data["topics"].items()}
+        log, level = read_as(LogOfPlan, {**data, "topic_ids": ids}), text(data["isolation_level"])
     except (KeyError, ValueError) as error:
         raise ValueError(f"is no plan ({error}); expected {_EXAMPLE}") from None
+    starts = {tp: row["start_offset"] for tp, row in rows.items()}
+    ends = {tp: row["end_offset"] for tp, row in rows.items()}
     if not starts:
         raise ValueError("is a plan without a partition")
     beside = [name for name in _BOUNDS if getattr(asked, name) != getattr(_DEFAULTS, name)]

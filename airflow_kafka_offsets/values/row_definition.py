@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import Any, Literal, TypedDict, get_args
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.json_columns import read_as, require_version
+from airflow_kafka_offsets.json_columns import as_json, read_as, reading, require_version
 from airflow_kafka_offsets.values.sql_text import expression_problems
 
 VERSION = 1
@@ -73,14 +73,6 @@ class FieldFormat:
     schema: str | None = None
     writers: Mapping[int, str] = field(default_factory=dict)
     origin: Origin | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "format": self.format,
-            "schema": self.schema,
-            "writers": {str(number): self.writers[number] for number in sorted(self.writers)},
-            "origin": self.origin and {"subject": self.origin.subject, "version": self.origin.version},
-        }
 
 
 ValueAndKey = tuple[FieldFormat | None, FieldFormat | None]
@@ -144,30 +136,15 @@ class RowDefinition:
         return {name: field for name, field in named.items() if field is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "version": VERSION,
-            **_pair_to_dict((self.value, self.key)),
-            "tombstones": self.tombstones,
-            "select": list(self.select),
-            "where": self.where,
-            "expect": dict(self.expect),
-            "keys": list(self.keys),
-            "delete_when": self.delete_when,
-            "topics": {topic: _pair_to_dict(pair) for topic, pair in sorted(self.topics.items())},
-        }
+        return {"version": VERSION, **as_json(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RowDefinition:
         """:raises ValueError: it is not one of a version that is known."""
-        require_version(data, VERSION, "row definition")
-        topics = {topic: (pair["value"], pair["key"]) for topic, pair in data["topics"].items()}
-        found: RowDefinition = read_as(cls, {**data, "topics": topics})
+        with reading("a row definition"):
+            require_version(data, VERSION, "row definition")
+            found: RowDefinition = read_as(cls, data)
         return found
-
-
-def _pair_to_dict(pair: ValueAndKey) -> dict[str, Any]:
-    value, key = pair
-    return {"value": value and value.to_dict(), "key": key and key.to_dict()}
 
 
 def object_name(digest: str) -> str:

@@ -97,7 +97,7 @@ def stored(*later: StoredEntry, of: Plan = PLAN) -> StoredBatch:
 
 
 def committed(by: Actor = OTHER, of: Plan = PLAN) -> Committed:
-    return Committed(by, NOW, of.plan_id, position_after(of, BEFORE))
+    return Committed(by, NOW, of.plan_id, position=position_after(of, BEFORE))
 
 
 OPEN, DONE = stored(), stored(committed())
@@ -559,7 +559,7 @@ def seen(found: StoredBatch | None, **more: Any) -> Facts:
     }
 
 
-HOUR_DONE = hour(Committed(OTHER, NOW, HOUR_PLAN.plan_id))
+HOUR_DONE = hour(Committed(OTHER, NOW, HOUR_PLAN.plan_id, position=None))
 FULL = [(10, 20), (5, 9)]
 
 

@@ -256,7 +256,7 @@ def test_F9_an_empty_position_is_one(site: Site, pipeline: Pipeline, written: st
     empty = Position(plan.found.cluster_id, {}, {}, "latest-offset")
     batch = pipeline.log.begin(1, Planned(plan))
     assert batch is not None
-    assert batch.append(Committed(Actor(None), NOW, plan.plan_id, empty))
+    assert batch.append(Committed(Actor(None), NOW, plan.plan_id, position=empty))
     assert ranges(pipeline.next(**LATEST).plan) == {0: (0, 10), 1: (0, 10)}
 
 

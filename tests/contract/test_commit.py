@@ -311,7 +311,7 @@ def test_a_commit_holds_the_whole_position(cluster: AnyCluster, pipeline: Pipeli
     committed = as_it_is_now(second.batch).log.committed
     assert committed is not None
     by = Actor(second.key, pipeline.airflow.instance)
-    plain = Committed(by, pipeline.now_ms, second.plan.plan_id, committed.position)
+    plain = Committed(by, pipeline.now_ms, second.plan.plan_id, position=committed.position)
     assert replace(committed, summary=None, reads=None) == plain
     position = pipeline.position
     assert committed.position == position

@@ -40,8 +40,10 @@ BEFORE = position({0: 10, 1: 0, tp(0, "bills"): 7}, restarts=("again",))
 ENTRIES: list[dict[str, Any]] = [
     *(entry_to_dict(Planned(plan, None if plan.asked.window else BEFORE)) for plan in PLANS),
     entry_to_dict(Taken(actor("b"), NOW, {0: 1, 1: 3})),
-    entry_to_dict(Committed(actor("a"), NOW, LOG_PLAN.plan_id, position_after(LOG_PLAN, BEFORE), reads="0" * 32)),
-    entry_to_dict(Committed(actor("a"), NOW, WINDOW_PLAN.plan_id, None)),
+    entry_to_dict(
+        Committed(actor("a"), NOW, LOG_PLAN.plan_id, reads="0" * 32, position=position_after(LOG_PLAN, BEFORE))
+    ),
+    entry_to_dict(Committed(actor("a"), NOW, WINDOW_PLAN.plan_id, position=None)),
     entry_to_dict(Cleaned()),
 ]
 REPORTS = [report_of(LOG_PLAN, split, 1).to_dict() for split in (0, 1)]

@@ -152,7 +152,9 @@ def sensors(batch: StoredBatch) -> dict[str, WaitingSensor]:
 
 def test_a_sensor_tells_the_topics_that_it_asks_kafka_about_and_no_ranges(batch: StoredBatch) -> None:
     payments = (ORDERS[0], "payments")
-    for_time = batch.append(Committed(batch.log.by, 1, batch.log.plan.plan_id, position_after(batch.log.plan, None)))
+    for_time = batch.append(
+        Committed(batch.log.by, 1, batch.log.plan.plan_id, position=position_after(batch.log.plan, None))
+    )
     assert for_time is not None
     told = {what: sensor._task_lineage(is_over=False) for what, sensor in sensors(batch).items()}
     assert {what: set(lineage.inputs) for what, lineage in told.items()} == {

@@ -33,7 +33,7 @@ AT_TEN = position({0: 10})
 
 def committed(plan: Plan, before: Position | None, **fields: Any) -> Committed:
     after = None if plan.asked.window else position_after(plan, before)
-    return replace(Committed(plan.by, plan.resolved_at_ms, plan.plan_id, after), **fields)
+    return replace(Committed(plan.by, plan.resolved_at_ms, plan.plan_id, position=after), **fields)
 
 
 def reads_of(plan: Plan) -> dict[int, list[Attempt]]:

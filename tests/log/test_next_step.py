@@ -29,7 +29,7 @@ def taken(by: Actor) -> Taken:
 
 
 def commit(by: Actor) -> Committed:
-    return Committed(by, 6, plan([planned(0, 0, 9)]).plan_id)
+    return Committed(by, 6, plan([planned(0, 0, 9)]).plan_id, position=None)
 
 
 def step(me, found, running, own=False, again=False):

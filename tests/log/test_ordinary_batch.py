@@ -195,7 +195,7 @@ def column(name: str, plus: int = 1) -> Callable[[Stored], None]:
     """The first value of a column of the position is another one."""
 
     def change(stored: Stored) -> None:
-        stored["position"]["topics"]["orders"][name][0] += plus
+        stored["position"]["offsets"]["orders"][name][0] += plus
 
     return change
 
@@ -211,9 +211,9 @@ def column(name: str, plus: int = 1) -> Callable[[Stored], None]:
         pytest.param(within("position", to=None), id="no position"),
         pytest.param(within("position", "cluster_id", to="cluster-2"), id="another cluster"),
         pytest.param(within("position", "restarts", to=["again"]), id="a restart"),
-        pytest.param(within("position", "topics", to={}), id="no topic"),
-        pytest.param(within("position", "topics", "more", to={"topic_id": "m", "partition": []}), id="another topic"),
-        pytest.param(within("position", "topics", "orders", "topic_id", to="another"), id="another topic id"),
+        pytest.param(within("position", "offsets", to={}), id="no topic"),
+        pytest.param(within("position", "offsets", "more", to={"partition": []}), id="another topic"),
+        pytest.param(within("position", "topic_ids", "orders", to="another"), id="another topic id"),
         pytest.param(column("partition", plus=9), id="another partition"),
         pytest.param(column("offset"), id="it ends later"),
         pytest.param(column("offset", plus=-1), id="it ends earlier"),

@@ -33,7 +33,7 @@ def test_a_claim_says_which_output_it_is_of(store: MemoryStore) -> None:
     [data] = store.objects.values()
     found = json.loads(data)
     del found["sha256"]
-    assert found == {"version": 1, "output": OUT, "pipeline": "billing", "kind": "windows"}
+    assert found == {"version": 1, "output": OUT, "owner": {"pipeline": "billing", "kind": "windows"}}
 
 
 @pytest.mark.parametrize(

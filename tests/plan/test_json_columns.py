@@ -1,16 +1,18 @@
 """Rows of partitions as columns by topic: read back as written, or refused; nothing else can happen."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_offsets.json_columns import from_columns, text, text_or_none, to_columns, whole, whole_or_none
+from airflow_kafka_offsets.json_columns import from_columns, read_as, text, to_columns, whole
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from tests.builders import tp
 
-NAMES = ("offset", "epoch")
+COLUMNS_READ = {"offset": (Any, False), "epoch": (Any, False)}
+NAMES = tuple(COLUMNS_READ)
 VALUE = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
 PLACE = st.builds(TopicPartition, st.text(min_size=1, max_size=5), st.integers(0, 2**31 - 1))
 ROWS = st.dictionaries(PLACE, st.tuples(VALUE, VALUE), max_size=8)
@@ -26,7 +28,7 @@ COLUMNS = st.dictionaries(
 
 @given(ROWS)
 def test_rows_are_read_back_as_they_were_written(rows):
-    found = dict(from_columns(json.loads(json.dumps(to_columns(NAMES, rows))), NAMES))
+    found = dict(from_columns(json.loads(json.dumps(to_columns(NAMES, rows))), COLUMNS_READ))
     assert found == {where: dict(zip(NAMES, row, strict=True)) for where, row in rows.items()}
 
 
@@ -41,7 +43,7 @@ def test_columns_are_parallel_and_sorted_by_partition(rows):
 def test_whatever_stands_there_is_rows_or_a_ValueError(found):
     """What a later version, or nobody at all, has written must be named as a damaged object, and not be a traceback."""
     try:
-        rows = dict(from_columns(found, NAMES))
+        rows = dict(from_columns(found, COLUMNS_READ))
     except ValueError:
         return
     assert all(isinstance(where, TopicPartition) and row.keys() == set(NAMES) for where, row in rows.items())
@@ -57,7 +59,7 @@ def test_the_form_is_that_of_the_plan():
 
 def test_a_column_that_a_later_version_adds_is_passed_over():
     more = {"orders": {**GOOD["orders"], "rack": ["a"], "topic_id": "x"}}
-    assert dict(from_columns(more, NAMES)) == dict(from_columns(GOOD, NAMES))
+    assert dict(from_columns(more, COLUMNS_READ)) == dict(from_columns(GOOD, COLUMNS_READ))
 
 
 @pytest.mark.parametrize(
@@ -79,13 +81,13 @@ def test_a_column_that_a_later_version_adds_is_passed_over():
 )
 def test_malformed_columns_are_refused_by_name(columns, words):
     with pytest.raises(ValueError, match=words):
-        dict(from_columns({"orders": {**GOOD["orders"], **columns}}, NAMES))
+        dict(from_columns({"orders": {**GOOD["orders"], **columns}}, COLUMNS_READ))
 
 
 @pytest.mark.parametrize("topics", [None, [], "orders", 5, {"orders": []}, {"orders": None}, {"": {"partition": [0]}}])
 def test_what_is_no_object_of_topics_is_refused(topics):
     with pytest.raises(ValueError, match=r"no object of topics|no partitions|no column"):
-        dict(from_columns(topics, NAMES))
+        dict(from_columns(topics, COLUMNS_READ))
 
 
 @pytest.mark.parametrize("value", [True, False, 1.0, "1", None, [], float("nan")], ids=str)
@@ -101,5 +103,10 @@ def test_text_is_nothing_else(value):
 
 
 def test_absent_is_None_where_it_may_be():
-    assert (whole(0), whole(-5), whole_or_none(None), whole_or_none(3)) == (0, -5, None, 3)
-    assert (text(""), text_or_none(None), text_or_none("x")) == ("", None, "x")
+    assert (whole(0), whole(-5), read_as(int | None, None), read_as(int | None, 3)) == (0, -5, None, 3)
+    assert (text(""), read_as(str | None, None), read_as(str | None, "x")) == ("", None, "x")
+
+
+def test_a_column_that_is_missing_has_the_default_of_its_field():
+    both = {"offset": (int, False), "epoch": (int | None, True)}
+    assert dict(from_columns({"orders": {"partition": [0], "offset": [5]}}, both)) == {tp(0): {"offset": 5}}

@@ -87,7 +87,7 @@ NOT_IN_THE_ID = [
     with_first(past_end=5),
     with_first(held_back=5),
     with_first(margin_ms=5),
-    with_first(skips=(SkippedRange(OffsetRange(7, 8), "poison"),)),
+    with_first(skips=(SkippedRange(7, 8, "poison"),)),
 ]
 
 

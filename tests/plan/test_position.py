@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_kafka_offsets.json_columns import as_json, read_as, reading
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.position import Position, SavedOffset, position_after, position_within
 from tests.builders import plan, planned, position, tp
@@ -156,11 +157,14 @@ def test_after_a_batch_each_offset_is_of_the_batch_or_of_the_same_log_before(mad
     assert set(after.topic_ids) <= {where.topic for where in after.offsets}
 
 
+def read(data):
+    with reading("a position"):
+        return read_as(Position, data)
+
+
 @given(POSITIONS)
 def test_a_position_is_read_back_as_it_was_written(before):
-    again = Position.from_dict(json.loads(json.dumps(before.to_dict())))
-    ids = {where.topic: before.topic_ids[where.topic] for where in before.offsets}
-    assert again == Position(before.cluster_id, before.offsets, ids, before.startup, before.restarts)
+    assert read(json.loads(json.dumps(as_json(before)))) == before
 
 
 @pytest.mark.parametrize(
@@ -169,21 +173,21 @@ def test_a_position_is_read_back_as_it_was_written(before):
         pytest.param(lambda d: d.update(cluster_id=5), id="a cluster that is no text"),
         pytest.param(lambda d: d.update(restarts=[1]), id="a word that is no text"),
         pytest.param(lambda d: d.update(startup=None), id="no startup"),
-        pytest.param(lambda d: d["topics"]["orders"].update(topic_id=5), id="an id that is no text"),
-        pytest.param(lambda d: d["topics"]["orders"].update(offset=["5"]), id="an offset that is text"),
-        pytest.param(lambda d: d["topics"]["orders"].update(offset=[True]), id="an offset that is a flag"),
-        pytest.param(lambda d: d["topics"]["orders"].update(offset=[5, 6]), id="a column that is longer"),
-        pytest.param(lambda d: d["topics"]["orders"].pop("leader_epoch"), id="a column is missing"),
-        pytest.param(lambda d: d["topics"]["orders"].update(offset=[-1]), id="a sentinel"),
-        pytest.param(lambda d: d.update(topics=[]), id="topics that are a list"),
-        pytest.param(lambda d: d["topics"].update(orders=[]), id="a topic that is a list"),
+        pytest.param(lambda d: d["topic_ids"].update(orders=5), id="an id that is no text"),
+        pytest.param(lambda d: d["offsets"]["orders"].update(offset=["5"]), id="an offset that is text"),
+        pytest.param(lambda d: d["offsets"]["orders"].update(offset=[True]), id="an offset that is a flag"),
+        pytest.param(lambda d: d["offsets"]["orders"].update(offset=[5, 6]), id="a column that is longer"),
+        pytest.param(lambda d: d["offsets"]["orders"].pop("offset"), id="a column is missing"),
+        pytest.param(lambda d: d["offsets"]["orders"].update(offset=[-1]), id="a sentinel"),
+        pytest.param(lambda d: d.update(offsets=[]), id="topics that are a list"),
+        pytest.param(lambda d: d["offsets"].update(orders=[]), id="a topic that is a list"),
         pytest.param(lambda d: d.update(restarts=None), id="no words"),
         pytest.param(lambda d: d.pop("cluster_id"), id="no cluster"),
     ],
 )
 def test_what_is_no_position_is_refused(edit):
-    data = json.loads(json.dumps(position({0: 5}, restarts=("a",)).to_dict()))
-    assert Position.from_dict(data)
+    data = json.loads(json.dumps(as_json(position({0: 5}, restarts=("a",)))))
+    assert read(data)
     edit(data)
     with pytest.raises(ValueError):  # noqa: PT011 - the sentence is the object's, which names it
-        Position.from_dict(data)
+        read(data)

@@ -178,7 +178,7 @@ def planned_anew(batch: StoredBatch, plan: Plan) -> StoredBatch:
 def committed(batch: StoredBatch) -> StoredBatch:
     """The batch, committed and taken once more by the same run, which is to do it again."""
     actor = Actor(RUN)
-    done = as_it_is_now(batch).append(Committed(actor, NOW, batch.log.plan.plan_id))
+    done = as_it_is_now(batch).append(Committed(actor, NOW, batch.log.plan.plan_id, position=None))
     assert done is not None
     again = done.append(Taken(actor, NOW, reads.highest_attempts(done, range(done.log.plan.split_count))))
     assert again is not None

@@ -165,7 +165,9 @@ def rows_of_4(fourth: World, set_aside: int, words: Any = None, **report: Any) -
     reads = {tp(): PartitionRead(10, 10, 30, 39, set_aside=set_aside)}
     store_report(batch.store, batch.folder, "abcd", report_of(batch.log.plan, 0, 1, partitions=reads))
     plan, after = batch.log.plan, position_after(batch.log.plan, fourth.position)
-    batch.append(Committed(plan.by, NOW + 4 * DAY, plan.plan_id, after, set_aside, 0, report.get("definitions", ())))
+    batch.append(
+        Committed(plan.by, NOW + 4 * DAY, plan.plan_id, set_aside, 0, report.get("definitions", ()), position=after)
+    )
     return batch
 
 

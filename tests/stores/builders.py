@@ -50,7 +50,7 @@ def commit(batch: StoredBatch, at_ms: int = NOW, by: Actor | None = None) -> Sto
     made = batch.log.plan
     after = None if made.asked.window else position_after(made, batch.log.planned.position)
     reads = reads_of(made, deciding_attempts(batch))
-    done = batch.append(Committed(by or made.by, at_ms, made.plan_id, after, reads=reads))
+    done = batch.append(Committed(by or made.by, at_ms, made.plan_id, reads=reads, position=after))
     assert done is not None
     return done
 
