@@ -13,13 +13,13 @@ from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, RunKey, T
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.read_reports import begin_attempt, store_report
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
-from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.plan.plan import Draft
 from airflow_kafka_offsets.plan.plan_json import plan_to_dict, spark_options
 from airflow_kafka_offsets.request.parameters import RequestParameters
 from airflow_kafka_offsets.request.parse_request import RunContext, request_for
 from airflow_kafka_offsets.request.subscription import TopicPattern
 from airflow_kafka_offsets.stores.open import open_store
+from tests.builders import job_arguments
 from tests.engine import Asker, Assignment, NoAirflow, PlanReference, commit_batch, mirror, plan_batch, plan_offsets
 from tests.reads import require_read
 

@@ -27,7 +27,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
 from airflow_kafka_offsets.log.entries import Planned
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
-from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.plan.plan import BatchName, new_key
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
 from airflow_kafka_offsets.spark.job_batch import planned_batch
@@ -40,6 +39,7 @@ from testbed.jars import s3a_jars
 from testbed.java import find_java
 from testbed.s3_server import KEY, SECRET, S3Server
 from testbed.spark import s3a_conf, spark_conf, spark_env
+from tests.builders import job_arguments
 from tests.cluster.memory import InMemoryCluster
 from tests.contract.pipeline import Pipeline, Run
 from tests.model.store import MemoryStore

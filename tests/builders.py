@@ -15,6 +15,7 @@ from airflow_kafka_offsets.kafka_values import (
     RunKey,
     TopicPartition,
 )
+from airflow_kafka_offsets.plan.job_arguments import JobArguments
 from airflow_kafka_offsets.plan.plan import Asked, BatchName, Draft, Found, Plan, PlannedPartition, placed
 from airflow_kafka_offsets.plan.position import Position, SavedOffset
 from airflow_kafka_offsets.plan.ranges import Facts, Known
@@ -170,3 +171,8 @@ def position(offsets: Mapping[int | TopicPartition, int | SavedOffset], **fields
         "startup": "group-offsets",
     }
     return Position(offsets=rows, **{**defaults, **fields})
+
+
+def job_arguments(*given: Any) -> list[str]:
+    """The words of one Spark job."""
+    return JobArguments(*given).words()

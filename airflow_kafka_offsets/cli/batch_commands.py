@@ -22,7 +22,7 @@ from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, NoPosition, R
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.read_reports import deciding_attempts
 from airflow_kafka_offsets.log.verify_reads import unverified
-from airflow_kafka_offsets.plan.job_arguments import job_arguments
+from airflow_kafka_offsets.plan.job_arguments import JobArguments
 from airflow_kafka_offsets.plan.plan import number_named
 from airflow_kafka_offsets.plan.window_claims import name_of
 from airflow_kafka_offsets.request.policies import Skip, parse_skip
@@ -284,7 +284,7 @@ def redo(options: Options) -> Answer:
     cleared = run and not refusal and f"airflow dags clear {shlex.quote(run.dag_id)} --run-id {shlex.quote(run.run_id)}"
     servers, row_filter = config.get("bootstrap.servers"), f"kafka_batch = '{key}'"
     arguments = {
-        split: job_arguments(batch.plan_object, plan.plan_id, split, batch.store.driver_uri, servers)
+        split: JobArguments(batch.plan_object, plan.plan_id, split, batch.store.driver_uri, servers).words()
         for split in ([] if dry_run or refusal else splits)
     }
     rows = [

@@ -51,9 +51,9 @@ from airflow_kafka_offsets.operators.row_parameters import (
 from airflow_kafka_offsets.operators.saved_places import with_places_read
 from airflow_kafka_offsets.plan.job_arguments import (
     ROWS,
+    JobArguments,
     batch_arguments,
     has_placeholders,
-    job_arguments,
     offset_words,
     placeholder_problems,
     word_problems,
@@ -539,7 +539,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
         """:raises InvalidRequest: the arguments of so many Spark jobs are too large for Airflow's database."""
         plan_object = f"{pipeline.root}/batches/{0:08}/{0:010}/1.json"
         where = pipeline.store.driver_uri, hook.client_config.get("bootstrap.servers"), self.kafka_config_id
-        of_one = size_of([*self._own_words(), *job_arguments(plan_object, "0" * 32, splits, *where)]) + len(", ")
+        of_one = size_of([*self._own_words(), *JobArguments(plan_object, "0" * 32, splits, *where).words()]) + len(", ")
         if splits > 1 and splits * of_one > LARGEST:
             raise InvalidRequest(
                 (
@@ -620,7 +620,7 @@ def _arguments(assignment: Assignment, store_uri: str, servers: str | None, kafk
     if batch is None or plan is None:
         return []
     about = store_uri, servers, kafka_config_id
-    return [job_arguments(batch.plan_object, plan.plan_id, split, *about) for split in assignment.splits]
+    return [JobArguments(batch.plan_object, plan.plan_id, split, *about).words() for split in assignment.splits]
 
 
 def _output_origin(sink: SinkWords | None, output: str | None) -> OutputOrigin:

@@ -10,23 +10,29 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
 
 from airflow_kafka_offsets.errors import InvalidRequest, refuse
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_json import spark_options
 
-PLAN = "--plan"
-PLAN_ID = "--plan-id"
-SPLIT = "--split"
-WORK_STORE = "--work-store"
-BOOTSTRAP_SERVERS = "--bootstrap-servers"
-KAFKA_CONFIG_ID = "--kafka-config-id"
 ROWS = "--rows"
-
-_PLAN_OBJECT = re.compile(r"pipelines/[^/]+/(batches/[0-9]{8}/[0-9]{10}|windows/[^/]+)/[1-9][0-9]{0,17}\.json")
-_REQUIRED = (PLAN, PLAN_ID, SPLIT, WORK_STORE)
-_OPTIONAL = (BOOTSTRAP_SERVERS, KAFKA_CONFIG_ID, ROWS)
+_PLAN_OBJECT = r"pipelines/[^/]+/(batches/[0-9]{8}/[0-9]{10}|windows/[^/]+)/[1-9][0-9]{0,17}\.json"
+_OPTIONS = {
+    "plan_object": "--plan",
+    "plan_id": "--plan-id",
+    "split": "--split",
+    "store_uri": "--work-store",
+    "bootstrap_servers": "--bootstrap-servers",
+    "kafka_config_id": "--kafka-config-id",
+    "rows": ROWS,
+}
+_FORMS = {
+    "--split": ("[0-9]{1,6}", "it is the number of a split: 0, 1, …"),
+    "--plan": (_PLAN_OBJECT, "it is the name of a plan in the work store: pipelines/…/1.json"),
+    ROWS: ("[0-9a-f]{32}", "it is the digest that the resolve task gives."),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,31 +54,22 @@ class JobArguments:
     kafka_config_id: str | None = None
     rows: str | None = None
 
+    def words(self) -> list[str]:
+        """``--plan <name> --plan-id <id> --split <k> --work-store <uri>``, and the others where they are given.
 
-def job_arguments(
-    plan_object: str,
-    plan_id: str,
-    split: int,
-    store_uri: str,
-    bootstrap_servers: str | None = None,
-    kafka_config_id: str | None = None,
-    rows: str | None = None,
-) -> list[str]:
-    """``--plan <name> --plan-id <id> --split <k> --work-store <uri>``, and then, where they are given,
-    ``--bootstrap-servers <host:port,…>``, ``--kafka-config-id <connection>`` and ``--rows <digest>``.
-
-    :raises InvalidRequest: a value holds two braces in a row.
-    """
-    values = {PLAN: plan_object, PLAN_ID: plan_id, SPLIT: str(split), WORK_STORE: store_uri}
-    optional = {BOOTSTRAP_SERVERS: bootstrap_servers, KAFKA_CONFIG_ID: kafka_config_id, ROWS: rows}
-    values |= {name: value for name, value in optional.items() if value is not None}
-    problems = [
-        f"{name} {value!r} holds two braces in a row, which YARN and Airflow change on the way to the job: rename it."
-        for name, value in values.items()
-        if "{{" in value or "}}" in value
-    ]
-    refuse(problems)
-    return [word for pair in values.items() for word in pair]
+        :raises InvalidRequest: a value holds two braces in a row.
+        """
+        given = {option: getattr(self, name) for name, option in _OPTIONS.items() if getattr(self, name) is not None}
+        values = {option: str(value) for option, value in given.items()}
+        refuse(
+            [
+                f"{option} {value!r} holds two braces in a row, which YARN and Airflow change on the way to the job: "
+                "rename it."
+                for option, value in values.items()
+                if "{{" in value or "}}" in value
+            ]
+        )
+        return [word for pair in values.items() for word in pair]
 
 
 def parse_job_arguments(argv: Sequence[str]) -> JobArguments:
@@ -81,24 +78,21 @@ def parse_job_arguments(argv: Sequence[str]) -> JobArguments:
     :raises InvalidRequest: arguments are missing, given twice or not what they should be; every problem is named.
     """
     values, problems = _values(argv)
-    missing = [name for name in _REQUIRED if name not in values]
+    missing = [_OPTIONS[one.name] for one in fields(JobArguments) if one.default is MISSING]
+    missing = [option for option in missing if option not in values]
     if missing:
         problems.append(
             f"The job has no {', '.join(missing)}. ResolveStartupOffsetsOperator gives one list of arguments for each "
             "split: hand them on with SparkSubmitOperator.partial(…).expand(application_args=resolve.output)."
         )
-    split = values.get(SPLIT, "0")
-    if not re.fullmatch("[0-9]{1,6}", split):
-        problems.append(f"{SPLIT} is {split!r}; it is the number of a split: 0, 1, …")
-    plan = values.get(PLAN)
-    if plan and not _PLAN_OBJECT.fullmatch(plan):
-        problems.append(f"{PLAN} is {plan!r}; it is the name of a plan in the work store: pipelines/…/1.json")
-    rows = values.get(ROWS)
-    if rows and not re.fullmatch("[0-9a-f]{32}", rows):
-        problems.append(f"{ROWS} is {rows!r}; it is the digest that the resolve task gives.")
+    problems += [
+        f"{option} is {values[option]!r}; {what}"
+        for option, (form, what) in _FORMS.items()
+        if values.get(option) and not re.fullmatch(form, values[option])
+    ]
     refuse(problems)
-    optional = (values.get(name) or None for name in _OPTIONAL)
-    return JobArguments(values[PLAN], values[PLAN_ID], int(split), values[WORK_STORE], *optional)
+    found: dict[str, Any] = {name: values.get(option) or None for name, option in _OPTIONS.items()}
+    return JobArguments(**{**found, "split": int(values["--split"])})
 
 
 def _values(argv: Sequence[str]) -> tuple[Mapping[str, str], list[str]]:
@@ -108,7 +102,7 @@ def _values(argv: Sequence[str]) -> tuple[Mapping[str, str], list[str]]:
     words = iter(argv)
     for word in words:
         name, has_value, value = word.partition("=")
-        if name not in (*_REQUIRED, *_OPTIONAL):
+        if name not in _OPTIONS.values():
             continue
         if name in values:
             problems.append(f"{name} is given twice; a job reads one split of one plan.")

@@ -22,10 +22,9 @@ from airflow_kafka_offsets.hooks.spark_installation import (
 from airflow_kafka_offsets.log.entries import Planned
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
-from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.plan.splits import FEW_RECORDS
 from airflow_kafka_offsets.stores.local import LocalStore
-from tests.builders import plan, planned
+from tests.builders import job_arguments, plan, planned
 
 KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 

@@ -13,9 +13,9 @@ import pytest
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.spark_kafka import handed_over, where_on_the_cluster
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
-from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.spark.client_properties import HANDED_OVER, SETTING
 from testbed.certificates import Authority
+from tests.builders import job_arguments
 
 SECRET = "hunter2-password"
 SERVERS = "spark.kafka_offsets.source.kafka.bootstrap.servers"

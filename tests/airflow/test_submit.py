@@ -8,7 +8,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import FormerDriverRuns
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
-from airflow_kafka_offsets.plan.job_arguments import job_arguments
+from tests.builders import job_arguments
 
 
 @dataclass

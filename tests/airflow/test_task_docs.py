@@ -20,9 +20,8 @@ from airflow_kafka_offsets import (
     kafka_spark_batch,
 )
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
-from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.plan.window_claims import TimeClaim
-from tests.builders import NOW
+from tests.builders import NOW, job_arguments
 
 DOCS = Path(__file__).parents[2] / "docs"
 TASKS = {

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.spark import planned_batch, read_batch
 from testbed.broker import KafkaBroker
 from testbed.three_brokers import rack_of
+from tests.builders import job_arguments
 from tests.failing.site import Site
 
 RACK = "spark.kafka_offsets.source.kafka.client.rack"

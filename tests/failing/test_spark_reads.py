@@ -17,7 +17,6 @@ import pytest
 
 from airflow_kafka_offsets.errors import ReadNotVerified
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.spark.jobs import write_batch
 from airflow_kafka_offsets.spark.sinks.sink_arguments import sink_arguments
 from testbed.broker import KafkaBroker
@@ -25,6 +24,7 @@ from testbed.leash import Leashed
 from testbed.spark_cluster import QUICK
 from testbed.spark_killer import finished_files
 from testbed.topics import wait_for
+from tests.builders import job_arguments
 from tests.contract.pipeline import Run
 from tests.failing.site import Site
 

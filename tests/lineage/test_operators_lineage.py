@@ -25,11 +25,10 @@ from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.read_reports import begin
 from airflow_kafka_offsets.log.verify_reads import Fates, PartitionRead, ReadReport
 from airflow_kafka_offsets.operators.submit import SparkSubmitPlanOperator
-from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.plan.position import position_after
 from airflow_kafka_offsets.sensors.waiting_sensor import WaitingSensor
 from airflow_kafka_offsets.stores.local import LocalStore
-from tests.builders import KEY, PIPELINE, plan, planned, tp
+from tests.builders import KEY, PIPELINE, job_arguments, plan, planned, tp
 
 ORDERS = ("kafka://kafka-1:9092", "orders")
 LAKE = ("file", "/lake/orders")

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_offsets.errors import DataLoss
 from airflow_kafka_offsets.log.read_reports import SplitAttempt, begin, require_current
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
-from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.spark.batch_job import refuse_unknown_output
 from airflow_kafka_offsets.spark.job_batch import planned_batch
+from tests.builders import job_arguments
 from tests.model.lake import Row, log_of
 from tests.model.steps import Killed, SparkFailed, pause, wait_at
 

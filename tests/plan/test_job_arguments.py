@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.plan.job_arguments import JobArguments, job_arguments, parse_job_arguments
+from airflow_kafka_offsets.plan.job_arguments import JobArguments, parse_job_arguments
+from tests.builders import job_arguments
 
 NAME = "pipelines/g%2Fdag%2Fresolve/batches/00000000/0000000007/1.json"
 ARGUMENTS = ["--plan", NAME, "--plan-id", "p1", "--split", "3", "--work-store", "s3://bucket/store"]

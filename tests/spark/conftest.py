@@ -17,7 +17,6 @@ from airflow_kafka_offsets.kafka_values import Actor, OffsetRange, RunKey, Topic
 from airflow_kafka_offsets.log import read_reports as reads
 from airflow_kafka_offsets.log.entries import Committed, Planned, Taken
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
-from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.plan.plan import BatchName, Plan, PlannedPartition, new_key
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
 from airflow_kafka_offsets.spark import Batch, planned_batch
@@ -28,6 +27,7 @@ from testbed.java import Java
 from testbed.spark import SMALL_QUERIES
 from testbed.topics import wait_for
 from tests import reads as reads_of_tests
+from tests.builders import job_arguments
 from tests.builders import plan as plan_of
 from tests.stores.builders import as_it_is_now
 

@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.spark import planned_batch
 from airflow_kafka_offsets.spark.batch_job import for_each_batch
 from airflow_kafka_offsets.spark.hadoop_store import HadoopStore, open_driver_store
@@ -24,6 +23,7 @@ from airflow_kafka_offsets.stores.store import Store
 from testbed.ports import free_ports
 from testbed.s3_server import SECRET
 from testbed.spark import s3a_conf
+from tests.builders import job_arguments
 from tests.reads import is_read
 from tests.spark.conftest import Plans
 from tests.stores.guarded import FOLDER, NEEDED, guarded_server

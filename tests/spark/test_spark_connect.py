@@ -10,8 +10,8 @@ from pathlib import Path
 
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.read_reports import deciding_attempts
-from airflow_kafka_offsets.plan.job_arguments import job_arguments
 from airflow_kafka_offsets.stores.open import open_store
+from tests.builders import job_arguments
 from tests.reads import is_read
 from tests.spark.conftest import Plans
 from tests.stores.kinds import BUCKET, s3_server
