@@ -115,9 +115,10 @@ def listed(lines: Iterable[str], shown: int = _SHOWN) -> str:
     return "\n".join([*rows[:shown], *more])
 
 
-def counted(number: int, what: str) -> str:
-    """``1 record``, ``12,000 records``."""
-    return f"{number:,} {what}{'s' * (number != 1)}"
+def counted(number: int, what: str, verb: str = "") -> str:
+    """``1 record``, ``12,000 records``; with a verb as of one, such as ``has``, ``12,000 records have``."""
+    of_many = {"is": "are", "has": "have"}.get(verb, verb.removesuffix("s"))
+    return " ".join(filter(None, (f"{number:,} {what}{'s' * (number != 1)}", verb if number == 1 else of_many)))
 
 
 @dataclass(eq=False)

@@ -66,7 +66,7 @@ from airflow_kafka_offsets.plan.records_now import RecordsNow, other_logs
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, time_claim_of_name
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.subscription import PartitionSet, TopicList
-from airflow_kafka_offsets.request.times import in_units
+from airflow_kafka_offsets.request.times import short_time
 from airflow_kafka_offsets.stores.store import together
 
 T = TypeVar("T")
@@ -379,7 +379,7 @@ def estimate_backlog(asked: BacklogOf, cluster: OffsetReader) -> Backlog:
     except ClusterUnavailable as error:
         return Backlog(sum(carried.values()), runs, None, error.message)
     gone = (expiring(asked.ends[tp], carried[tp], at_next.get(tp), last[tp], at_last.get(tp), runs) for tp in timed)
-    why = f"by retention.ms, with {in_units(pace_ms)} between two runs"
+    why = f"by retention.ms, with {short_time(pace_ms)} between two runs"
     return Backlog(sum(carried.values()), runs, sum(gone), why)
 
 

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin
 from airflow_kafka_offsets.plan.plan import Draft, Plan, number_of
 from airflow_kafka_offsets.plan.plan_table import plan_in_words
 from airflow_kafka_offsets.plan.window_claims import name_of
-from airflow_kafka_offsets.request.times import in_units, iso
+from airflow_kafka_offsets.request.times import iso, short_time
 
 NOTHING_AT_FIRST = "has nothing to do: it found nothing when it was first tried"
 
@@ -106,8 +106,7 @@ def first_sentence(sentence: str, waiting: int) -> str:
     """:param waiting: how many offsets have come since the batch was planned."""
     if not waiting:
         return f"This run {sentence}."
-    have, wait = ("has", "waits") if waiting == 1 else ("have", "wait")
-    return f"This run {sentence}; {counted(waiting, 'record')} that {have} come since {wait} for the next run."
+    return f"This run {sentence}; {counted(waiting, 'record', 'has')} come since, for the next run."
 
 
 def last_sentence(plan: Draft | None, splits: int, *, is_new: bool = True) -> str:
@@ -135,19 +134,15 @@ def _beside(plan: Draft) -> str:
     margins = [p.margin_ms for p in plan.to_read() if p.margin_ms is not None]
     return "".join(
         [
-            f" {_capitalized(counted(past, 'record'))} at or after its end {_wait(past)} for a later run." * bool(past),
+            f" {_capitalized(counted(past, 'record', 'is'))} at or after its end, for a later run." * bool(past),
             f" Open transactions hold back {counted(held, 'offset')}." * bool(held),
             f" {_capitalized(_until_retention(min(margins)))}." if margins else "",
         ]
     )
 
 
-def _wait(number: int) -> str:
-    return "waits" if number == 1 else "wait"
-
-
 def _until_retention(margin_ms: int) -> str:
-    return f"retention takes the first record in {in_units(margin_ms)} at the earliest"
+    return f"retention takes the first record in {short_time(margin_ms)} at the earliest"
 
 
 def committed_sentence(
@@ -192,6 +187,5 @@ def _left(plan: Draft, left: LagAndMargin | None) -> str:
         return "what is left in Kafka is not known now"
     if not left.lag:
         return "nothing is left in Kafka for the next run"
-    are = "is" if left.lag == 1 else "are"
     margin = "" if left.margin_ms is None else f"; {_until_retention(left.margin_ms)}"
-    return f"{counted(left.lag, 'record')} {are} left for the next run{margin}"
+    return f"{counted(left.lag, 'record', 'is')} left for the next run{margin}"

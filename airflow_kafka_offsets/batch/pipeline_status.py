@@ -14,12 +14,12 @@ from airflow_kafka_offsets.errors import counted
 from airflow_kafka_offsets.log.batch_lines import BatchLine
 from airflow_kafka_offsets.log.entries import Summary, Totals
 from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin
+from airflow_kafka_offsets.request.times import short_time
 
 Tone = Literal["plain", "good", "open", "bad"]
 """How a state or a phrase is coloured: nothing special, all is well, under way, look at it."""
 UNKNOWN = "unknown"
 _SOON_MS = 60_000  # a scheduler makes a run some seconds after its time
-_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +106,6 @@ def counted_batches(totals: Totals) -> str:
     return f"{totals.batches:,} batch{'es' * (totals.batches != 1)}"
 
 
-def short_time(duration_ms: int) -> str:
-    """``31 s``, ``24 min``, ``5 d 3 h``: the largest unit, and the next smaller one of days and hours; cut."""
-    for (unit, name), (smaller, below) in zip(_UNITS, (*_UNITS[1:], (0, "")), strict=True):
-        if duration_ms >= unit:
-            rest = (duration_ms % unit) // smaller if smaller and unit >= 3_600_000 else 0
-            return f"{duration_ms // unit:,} {name}" + f" {rest} {below}" * bool(rest)
-    return "0 s"
-
-
 def clock(at_ms: int, now_ms: int, *, seconds: bool = True) -> str:
     """``14:00:03`` of today, ``22 Nov 14:00`` of another day, and with the year of another year; UTC."""
     at, now = (datetime.fromtimestamp(ms // 1000, UTC) for ms in (at_ms, now_ms))
@@ -166,9 +157,8 @@ def _since(newest: BatchLine, status: PipelineStatus) -> list[Phrase]:
     else:
         behind_ms = status.lag.behind_ms if status.lag else None
         is_new = newest.committed is not None and not newest.summary.left
-        what = (
-            f"Since then {_have(unread)} come" if is_new else f"{counted(unread, 'record')} {_are(unread)} not read yet"
-        )
+        come, left = counted(unread, "record", "has"), counted(unread, "record", "is")
+        what = f"Since then {come} come" if is_new else f"{left} not read yet"
         parts.append(
             Phrase(f"{what}, the oldest {short_time(behind_ms)} ago." if behind_ms is not None else f"{what}.")
         )
@@ -190,18 +180,10 @@ def left_out(totals: Totals | None) -> list[Phrase]:
     parts = [Phrase("Nothing is lost or skipped.")]
     if left:
         last = f", last in batch {totals.last_left}" * (totals.last_left is not None)
-        parts = [Phrase(f"{counted(left, 'record')} {_are(left)} lost or skipped{last}.", "bad")]
+        parts = [Phrase(f"{counted(left, 'record', 'is')} lost or skipped{last}.", "bad")]
     if aside:
-        parts.append(Phrase(f"{counted(aside, 'record')} {_are(aside)} set aside.", "bad"))
+        parts.append(Phrase(f"{counted(aside, 'record', 'is')} set aside.", "bad"))
     return parts
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
-
-
-def _have(number: int) -> str:
-    return f"{counted(number, 'record')} {'has' if number == 1 else 'have'}"
 
 
 # ── the figures ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.plan.lag_and_margin import LogStart, taken_within, ti
 from airflow_kafka_offsets.plan.plan import PlannedPartition
 from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.request.parse_request import PlanRequest
-from airflow_kafka_offsets.request.times import in_units
+from airflow_kafka_offsets.request.times import short_time
 
 _SHOWN = 5
 
@@ -58,7 +58,7 @@ def near_retention(
     warnings = [_not_known(hidden)] * bool(hidden)
     if not lines:
         return warnings
-    what = f"Retention may delete unread records within {in_units(least_ms)}"
+    what = f"Retention may delete unread records within {short_time(least_ms)}"
     if request.policies.answers["retention_margin"] == "fail":
         raise RetentionTooClose(
             [f"{what}. {line}" for line in lines],

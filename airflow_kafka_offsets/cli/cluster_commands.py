@@ -37,7 +37,7 @@ from airflow_kafka_offsets.request.parameters import RequestParameters, ScopePar
 from airflow_kafka_offsets.request.parse_request import RunContext, request_for
 from airflow_kafka_offsets.request.problems import parsed
 from airflow_kafka_offsets.request.subscription import Scope, scope_for
-from airflow_kafka_offsets.request.times import in_units
+from airflow_kafka_offsets.request.times import short_time
 
 
 def partitions(options: Options) -> Answer:
@@ -137,10 +137,10 @@ def lag(options: Options) -> Answer:
 
 
 def _in_words(lag: LagAndMargin) -> str:
-    oldest = f", the oldest unread record is {in_units(lag.behind_ms)} old" if lag.behind_ms else ""
+    oldest = f", the oldest unread record is {short_time(lag.behind_ms)} old" if lag.behind_ms else ""
     if lag.margin_ms is None:
         return oldest
-    return f"{oldest}, retention takes the first in {in_units(lag.margin_ms)} at the earliest"
+    return f"{oldest}, retention takes the first in {short_time(lag.margin_ms)} at the earliest"
 
 
 def _scope(config: Mapping[str, object], options: Options, *more: str) -> Scope:

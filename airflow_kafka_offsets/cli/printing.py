@@ -18,7 +18,7 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.plan.plan_table import aligned
-from airflow_kafka_offsets.request.times import in_units
+from airflow_kafka_offsets.request.times import short_time
 
 VERSION = 1
 WIDTH = 120
@@ -99,7 +99,7 @@ def in_time(name: str, heading: str, *, for_people: bool = True) -> Column:
     """Milliseconds, which people read in units that fit."""
 
     def words(row: Mapping[str, Any]) -> str | None:
-        return None if row[name] is None else in_units(row[name])
+        return None if row[name] is None else short_time(row[name])
 
     return Column(name, for_people=for_people, words=words, heading=heading)
 

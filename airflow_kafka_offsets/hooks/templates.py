@@ -13,7 +13,7 @@ from airflow_kafka_offsets.hooks.airflow_versions import (
     DeltaTriggerTimetable,
     MultipleCronTriggerTimetable,
 )
-from airflow_kafka_offsets.request.times import in_units, parse_zone
+from airflow_kafka_offsets.request.times import parse_zone, short_time
 
 _NO_INTERVAL = (CronTriggerTimetable, DeltaTriggerTimetable, MultipleCronTriggerTimetable)
 _MARKS = ("{{", "{%", "{#")
@@ -64,7 +64,7 @@ def uneven_intervals(dag: Any) -> str:
         return ""
     return (
         f"the schedule's runs are due by the clock of {zone}, and each has an interval of "
-        f"{in_units(length // timedelta(milliseconds=1))}: where clocks are changed, one stretch of time is in no "
+        f"{short_time(length // timedelta(milliseconds=1))}: where clocks are changed, one stretch of time is in no "
         "interval, and another in two. Schedule the DAG with CronDataIntervalTimetable, whose intervals join, or in "
         "UTC; or give the times"
     )

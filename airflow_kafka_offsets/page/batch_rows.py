@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_kafka_offsets.batch.pipeline_status import Tone, clock, short_time
+from airflow_kafka_offsets.batch.pipeline_status import Tone, clock
 from airflow_kafka_offsets.errors import counted
 from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.batch_lines import BatchLine, DamagedLine, Line
@@ -11,6 +11,7 @@ from airflow_kafka_offsets.page.views import BatchRow, BatchState, ChartPoint, R
 from airflow_kafka_offsets.plan.plan import number_of
 from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.plan.window_claims import words_of_name
+from airflow_kafka_offsets.request.times import short_time
 
 
 def batch_row(line: Line, now_ms: int) -> BatchRow:

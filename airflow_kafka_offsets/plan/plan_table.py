@@ -73,7 +73,7 @@ def _jumped_in_words(plan: Draft) -> str:
     lost = _jumped([(p, p.lost) for p in plan.partitions], "lost")
     skipped = _jumped([(p, p.skipped) for p in plan.partitions], "skipped although still in Kafka")
     again = sum(p.position - p.start_offset for p in plan.partitions if p.continuity == "overlap")
-    read_again = f"up to {counted(again, 'record')} {'is' if again == 1 else 'are'} read again" * bool(again)
+    read_again = f"up to {counted(again, 'record', 'is')} read again" * bool(again)
     return "; ".join(filter(None, (read_again, lost, skipped)))
 
 
@@ -114,7 +114,7 @@ def _jumped(counts: Sequence[tuple[PlannedPartition, int]], what: str) -> str:
     reasons = sorted(by_reason, key=lambda name: (-by_reason[name], name))
     why = first_few(reasons, _MOST_REASONS, "reasons")
     total = sum(by_reason.values())
-    return f"up to {counted(total, 'record')} {'is' if total == 1 else 'are'} {what} ({why})"
+    return f"up to {counted(total, 'record', 'is')} {what} ({why})"
 
 
 def _distance(before: int | None, after: int) -> int:

@@ -111,13 +111,16 @@ def iso(timestamp_ms: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M}{seconds}{millis}Z"
 
 
-def in_units(duration_ms: int) -> str:
-    """``90 minutes``: in the largest unit that fits in at least twice, cut and not rounded."""
-    for unit, name in ((86_400_000, "days"), (3_600_000, "hours"), (60_000, "minutes")):
-        if duration_ms >= 2 * unit:
-            return f"{duration_ms // unit:,} {name}"
-    seconds = duration_ms // 1000
-    return f"{seconds} second{'s' * (seconds != 1)}"
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
+
+
+def short_time(duration_ms: int) -> str:
+    """``31 s``, ``24 min``, ``5 d 3 h``: the largest unit, and the next smaller one of days and hours; cut."""
+    for (unit, name), (smaller, below) in zip(_UNITS, (*_UNITS[1:], (0, "")), strict=True):
+        if duration_ms >= unit:
+            rest = (duration_ms % unit) // smaller if smaller and unit >= 3_600_000 else 0
+            return f"{duration_ms // unit:,} {name}" + f" {rest} {below}" * bool(rest)
+    return "0 s"
 
 
 _DURATION = re.compile(

@@ -57,7 +57,7 @@ def test_a_run_that_fails_before_spark_has_written_leaves_nothing_to_its_followe
 
     text = said()
     assert f"This run does batch 1 again: run batch/{first.run_id}/orders.resolve, which took it at 2" in text
-    assert "Z, failed in orders.read_0; 1 record that has come since waits for the next run." in text
+    assert "Z, failed in orders.read_0; 1 record has come since, for the next run." in text
     assert orders.run().state == "success"
     assert orders.is_exact()
 

@@ -45,7 +45,7 @@ def test_a_plan_without_caps_or_below_them_has_no_backlog(cluster: AnyCluster, a
 
 def test_runs_that_are_faster_than_retention_lose_nothing(cluster: AnyCluster, aged: str) -> None:
     backlog = planned(cluster.reader, aged, max_records=4).found.backlog
-    assert backlog == Backlog(20, 5, 0, "by retention.ms, with 60 minutes between two runs")
+    assert backlog == Backlog(20, 5, 0, "by retention.ms, with 1 h between two runs")
 
 
 @pytest.mark.also_on_a_broker

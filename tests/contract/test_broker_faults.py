@@ -399,7 +399,7 @@ def test_E13_without_the_rights_to_read_and_to_know_there_is_no_time_and_no_marg
         assert f"read records of {hidden}[0]" in str(why)
     asked = {"topics": [hidden, shown], "startup_mode": "earliest-offset", "min_retention_margin": "PT2H"}
     near, not_known = plan_offsets(sasl(guarded), **asked, policies={"retention_margin": "warn"}).warnings
-    assert f"within 2 hours: {shown}[0]: up to 1 of the records that it reads" in near
+    assert f"within 2 h: {shown}[0]: up to 1 of the records that it reads" in near
     assert f"the records of {hidden} is not known" in not_known
     with pytest.raises(RetentionTooClose, match=shown):
         plan_offsets(sasl(guarded), **asked, policies={"retention_margin": "fail"})

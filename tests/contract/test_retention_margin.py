@@ -30,7 +30,7 @@ from tests.contract.pipeline import Pipeline
 from tests.engine import committed_sentence, last_sentence, left_by, preview
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
-NEAR = "Retention may delete unread records within 4 hours: "
+NEAR = "Retention may delete unread records within 4 h: "
 
 
 def planned(reader: Any, topic: str, **asked: Any) -> Draft:
@@ -118,8 +118,8 @@ def test_J8_a_plan_counts_what_lies_past_its_end_and_what_an_open_transaction_ho
     assert [(p.size, p.past_end, p.held_back) for p in plan.partitions] == [(1, 3, 2), (0, 0, 0)]
     said = last_sentence(plan, 1)
     assert "The cap left 2 records" in said
-    assert said.endswith(" 1 record at or after its end waits for a later run. Open transactions hold back 2 offsets.")
-    assert "waits for a later run" not in last_sentence(plan, 1, is_new=False)
+    assert said.endswith(" 1 record is at or after its end, for a later run. Open transactions hold back 2 offsets.")
+    assert "for a later run" not in last_sentence(plan, 1, is_new=False)
 
 
 def test_E14_the_margin_of_a_plan_is_by_the_pace_of_the_log_start(memory: AnyCluster, in_memory: Pipeline) -> None:
@@ -138,7 +138,7 @@ def test_E14_the_margin_of_a_plan_is_by_the_pace_of_the_log_start(memory: AnyClu
     assert (known(10), known(None)) == (HOUR, None), "where nothing deletes, there is no margin"
     plan = in_memory.resolve("two").plan
     assert [p.margin_ms for p in plan.partitions] == [HOUR, None, None]
-    assert last_sentence(plan, 1).endswith(" Retention takes the first record in 60 minutes at the earliest.")
+    assert last_sentence(plan, 1).endswith(" Retention takes the first record in 1 h at the earliest.")
 
 
 def test_E14_a_commit_says_when_retention_comes_to_what_is_left(memory: AnyCluster, in_memory: Pipeline) -> None:
@@ -152,7 +152,7 @@ def test_E14_a_commit_says_when_retention_comes_to_what_is_left(memory: AnyClust
         (1, 3, None),
     ]
     assert committed_sentence(run.commit(), together(left.values())).endswith(
-        "3 records are left for the next run; retention takes the first record in 2 hours at the earliest."
+        "3 records are left for the next run; retention takes the first record in 2 h at the earliest."
     )
 
 

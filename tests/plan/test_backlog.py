@@ -41,14 +41,14 @@ def test_what_retention_overtakes_may_be_gone_before_it_is_read(left, runs, gone
     ("backlog", "words"),
     [
         (
-            Backlog(12_000, 3, 0, "by retention.ms, with 60 minutes between two runs"),
+            Backlog(12_000, 3, 0, "by retention.ms, with 1 h between two runs"),
             "the cap left 12,000 records, which take about 3 more runs if nothing new arrives; retention deletes none "
-            "of them before (by retention.ms, with 60 minutes between two runs)",
+            "of them before (by retention.ms, with 1 h between two runs)",
         ),
         (
-            Backlog(1, 1, 1, "by retention.ms, with 60 minutes between two runs"),
+            Backlog(1, 1, 1, "by retention.ms, with 1 h between two runs"),
             "the cap left 1 record, which takes about 1 more run if nothing new arrives; retention may delete about 1 "
-            "record of them before (by retention.ms, with 60 minutes between two runs)",
+            "record of them before (by retention.ms, with 1 h between two runs)",
         ),
         (
             Backlog(2, 1, None, "orders has retention.bytes, which deletes by size"),
