@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple, Self, TypeVar
+from typing import Literal, NamedTuple, Protocol, Self, TypeVar
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 TimestampType = Literal["CreateTime", "LogAppendTime"]
@@ -196,6 +196,25 @@ def is_another_log(then: str | None, now: str | None) -> bool:
 def topics_made_anew(then: Mapping[str, str | None], now: Mapping[str, str | None]) -> frozenset[str]:
     """The topics of ``now`` that are another log than then: the same name, another id (E6)."""
     return frozenset(topic for topic, topic_id in now.items() if is_another_log(then.get(topic), topic_id))
+
+
+class OfLogs(Protocol):
+    """Whatever says of which logs its offsets are."""
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's."""
+
+    @property
+    def topic_ids(self) -> Mapping[str, str | None]:
+        """``None`` where the cluster has none."""
+
+
+def in_same_logs(values: Mapping[TopicPartition, V], then: OfLogs, now: OfLogs) -> dict[TopicPartition, V]:
+    """The values of partitions whose log is the one of then: of the same cluster, and no topic that was made anew."""
+    anew = topics_made_anew(then.topic_ids, now.topic_ids)
+    is_here = then.cluster_id == now.cluster_id
+    return {tp: value for tp, value in values.items() if is_here and tp.topic not in anew}
 
 
 def is_older(leader_epoch: int | None, newest: int | None) -> bool:

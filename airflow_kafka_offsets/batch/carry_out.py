@@ -32,7 +32,7 @@ from airflow_kafka_offsets.batch.orders import (
 from airflow_kafka_offsets.batch.pipeline_position import adopted, goes_on, group_now, topics_now
 from airflow_kafka_offsets.batch.situation import HasBegun, Reports, Situation
 from airflow_kafka_offsets.errors import OverlappingRun, WindowOverlaps
-from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, topics_made_anew
+from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, in_same_logs
 from airflow_kafka_offsets.log.entries import Committed, Planned
 from airflow_kafka_offsets.log.output_claims import Kind, claim_output
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
@@ -226,12 +226,8 @@ class _Steps:
 
     def _saved_now(self) -> dict[TopicPartition, SavedOffset]:
         """Where the pipeline goes on in the logs that are there now, and where the run adopts the group, there."""
-        on, description = goes_on(self.order, self.s), topics_now(self.order, self.s)
-        position = on.position
-        saved: dict[TopicPartition, SavedOffset] = {}
-        if position is not None and position.cluster_id == description.cluster_id:
-            same = description.topics.keys() - topics_made_anew(position.topic_ids, description.topic_ids)
-            saved = {tp: offset for tp, offset in position.offsets.items() if tp.topic in same}
+        on = goes_on(self.order, self.s)
+        saved = in_same_logs(on.position.offsets, on.position, topics_now(self.order, self.s)) if on.position else {}
         return saved | {tp: SavedOffset(c.offset, c.leader_epoch) for tp, c in adopted(self.order, on).items()}
 
     def _put_on_record(self, batch: StoredBatch, kind: Kind) -> None:

@@ -15,12 +15,19 @@ from itertools import chain
 from typing import Any, Literal, get_args
 
 from airflow_kafka_offsets.json_columns import read_as
-from airflow_kafka_offsets.kafka_values import Actor, TopicPartition, grouped, is_another_log, topics_made_anew
+from airflow_kafka_offsets.kafka_values import (
+    Actor,
+    TopicPartition,
+    grouped,
+    in_same_logs,
+    is_another_log,
+    topics_made_anew,
+)
 from airflow_kafka_offsets.log.entries import BatchLog, Committed, Entry, Planned, Taken, log_of
 from airflow_kafka_offsets.log.verify_reads import Attempt, problems_of_splits
 from airflow_kafka_offsets.plan.plan import BatchName, PlannedPartition
 from airflow_kafka_offsets.plan.plan_table import first_few
-from airflow_kafka_offsets.plan.position import Position, position_after
+from airflow_kafka_offsets.plan.position import Position, SavedOffset, position_after
 from airflow_kafka_offsets.plan.window_claims import name_of
 from airflow_kafka_offsets.request.times import iso
 
@@ -290,7 +297,7 @@ def _starts(record: BatchRecord) -> Iterator[Finding]:
     for entry in plans:
         saved = _offsets_now(entry)
         for p in entry.plan.partitions:
-            at = saved.get(p.topic_partition)
+            at = saved[p.topic_partition].offset if p.topic_partition in saved else None
             if not steps and not p.lost and not p.skipped and at in (None, p.start_offset):
                 came_from[p.topic_partition] = p.position
                 continue  # most partitions of most batches
@@ -321,13 +328,10 @@ def _starts(record: BatchRecord) -> Iterator[Finding]:
         yield Finding(final, plan.by, plan.resolved_at_ms, what, sum(step.count for _, step in found), decision)
 
 
-def _offsets_now(entry: Planned) -> dict[TopicPartition, int]:
-    """The offsets of the position that are of the logs that the plan reads."""
-    position, found = entry.position, entry.plan.found
-    if position is None or position.cluster_id != found.cluster_id:
-        return {}
-    anew = topics_made_anew(position.topic_ids, found.topic_ids)
-    return {tp: saved.offset for tp, saved in position.offsets.items() if tp.topic not in anew}
+def _offsets_now(entry: Planned) -> dict[TopicPartition, SavedOffset]:
+    """The position that the plan goes on from, in the logs that it reads."""
+    position = entry.position
+    return in_same_logs(position.offsets, position, entry.plan.found) if position else {}
 
 
 def _measured(p: PlannedPartition, at: int | None) -> dict[FindingKind, int]:

@@ -29,7 +29,7 @@ from airflow_kafka_offsets.kafka_values import (
     PartitionSnapshot,
     TopicPartition,
     TopicSettings,
-    is_another_log,
+    in_same_logs,
 )
 from airflow_kafka_offsets.plan.plan import Draft, Plan, PlannedPartition
 from airflow_kafka_offsets.plan.plan_table import first_few
@@ -194,14 +194,14 @@ def late_between(previous: Plan, following: Draft) -> dict[TopicPartition, int]:
 def _ends_of(previous: Draft, following: Draft) -> dict[TopicPartition, int]:
     """Where the window before ended, of the partitions whose log is the same; nothing where the two do not join."""
     before, after = previous.asked, following.asked
-    if not before.window_bounds or not after.window_bounds or previous.found.cluster_id != following.found.cluster_id:
+    if not before.window_bounds or not after.window_bounds:
         return {}
     if before.window_bounds_by_topic or after.window_bounds_by_topic:
         return {}  # the bounds are those around all topics
     if before.window_bounds[1] != after.window_bounds[0]:
         return {}
     ends = {p.topic_partition: p.end_offset for p in previous.partitions}
-    return {tp: end for tp, end in ends.items() if _is_same_log(tp, previous, following)}
+    return in_same_logs(ends, previous.found, following.found)
 
 
 def count_late(previous: Plan, following: Draft) -> Draft:
@@ -334,7 +334,7 @@ def not_planned(ended_ms: int, start_ms: int) -> str:
 
 def offsets_beside(plan: Draft, now: Draft) -> dict[TopicPartition, int]:
     """How many offsets of each partition the window's times give now and ``plan`` lacks; those with none are absent."""
-    had = {p.topic_partition: p for p in plan.partitions if _is_same_log(p.topic_partition, plan, now)}
+    had = in_same_logs({p.topic_partition: p for p in plan.partitions}, plan.found, now.found)
     missed: dict[TopicPartition, int] = {}
     for p in now.partitions:
         old = had.get(p.topic_partition)
@@ -355,7 +355,3 @@ def missed_by_window(missed: Mapping[TopicPartition, int]) -> str:
 
 def _first(counts: Mapping[TopicPartition, int]) -> str:
     return first_few([f"{tp} {count}" for tp, count in counts.items()], _SHOWN_LATE, "partitions")
-
-
-def _is_same_log(tp: TopicPartition, plan: Draft, other: Draft) -> bool:
-    return not is_another_log(plan.found.topic_ids.get(tp.topic), other.found.topic_ids.get(tp.topic))

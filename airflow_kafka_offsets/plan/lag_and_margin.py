@@ -24,7 +24,7 @@ from airflow_kafka_offsets.kafka_values import (
     PartitionSnapshot,
     TopicPartition,
     TopicSettings,
-    is_another_log,
+    in_same_logs,
 )
 from airflow_kafka_offsets.plan.plan import Draft
 
@@ -127,14 +127,7 @@ def _moved(log_start: int, now_ms: int, before: LogStart | None) -> tuple[int, i
 
 def log_starts_of(plan: Draft | None, now: ClusterDescription) -> dict[TopicPartition, LogStart]:
     """Where the logs began when a plan was made, of the topics that are the same logs now."""
-    if plan is None or plan.found.cluster_id != now.cluster_id:
-        return {}
-    was, ids = plan.found.topic_ids, now.topic_ids
-    return {
-        tp: began
-        for tp, began in log_starts_in(plan).items()
-        if not is_another_log(was.get(tp.topic), ids.get(tp.topic))
-    }
+    return in_same_logs(log_starts_in(plan), plan.found, now) if plan else {}
 
 
 def log_starts_in(plan: Draft) -> dict[TopicPartition, LogStart]:

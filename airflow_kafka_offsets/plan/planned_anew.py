@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from airflow_kafka_offsets.errors import refuse
-from airflow_kafka_offsets.kafka_values import Actor, OffsetRange, TopicPartition, grouped, topics_made_anew
+from airflow_kafka_offsets.kafka_values import Actor, OffsetRange, TopicPartition, grouped, in_same_logs
 from airflow_kafka_offsets.plan.plan import Draft, Plan, PlannedPartition, SkippedRange, Splits, VerifiedSplit, placed
 from airflow_kafka_offsets.plan.splits import one_range_each, split_ranges
 from airflow_kafka_offsets.request.policies import Skip
@@ -35,13 +35,11 @@ def planned_anew(before: Plan, fresh: Draft, by: Actor, reason: str) -> Plan:
 def _with_skips(before: Plan, fresh: Draft) -> tuple[PlannedPartition, ...]:
     """The partitions without what a person has left out of the batch. Of a window its times alone say what it reads."""
     skips = {} if before.asked.window else {p.topic_partition: p.skips for p in before.partitions if p.skips}
-    if not skips or before.found.cluster_id != fresh.found.cluster_id:
-        return fresh.partitions
-    another = topics_made_anew(before.found.topic_ids, fresh.found.topic_ids)
+    skips = in_same_logs(skips, before.found, fresh.found)
 
     def without(p: PlannedPartition) -> PlannedPartition:
         of_it = skips.get(p.topic_partition, ())
-        if p.skips or not of_it or p.topic_partition.topic in another:
+        if p.skips or not of_it:
             return p
         left = p.range.without(of_it)
         size = sum(piece.size for piece in left)

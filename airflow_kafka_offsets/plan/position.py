@@ -16,7 +16,7 @@ from airflow_kafka_offsets.kafka_values import (
     OffsetRange,
     PartitionSnapshot,
     TopicPartition,
-    topics_made_anew,
+    in_same_logs,
 )
 from airflow_kafka_offsets.plan.plan import Continuity, Draft, Found, Plan, PlannedPartition
 from airflow_kafka_offsets.request.modes import AtTimestamp
@@ -67,16 +67,14 @@ def position_within(plan: Draft, before: Position | None) -> Position:
 
 
 def _with(plan: Draft, before: Position | None, offsets: Mapping[TopicPartition, SavedOffset]) -> Position:
-    same = before if before is not None and before.cluster_id == plan.found.cluster_id else None
-    old_ids = same.topic_ids if same else {}
-    # Offsets of a topic that was re-created belong to a log that is gone.
-    recreated = topics_made_anew(old_ids, plan.found.topic_ids)
-    inherited = {tp: saved for tp, saved in (same.offsets if same else {}).items() if tp.topic not in recreated}
+    found = plan.found
+    old_ids = before.topic_ids if before is not None and before.cluster_id == found.cluster_id else {}
+    inherited = in_same_logs(before.offsets, before, found) if before else {}
     offsets = {**inherited, **offsets}
     topics = {tp.topic for tp in offsets}
-    ids = {topic: topic_id for topic, topic_id in {**old_ids, **plan.found.topic_ids}.items() if topic in topics}
+    ids = {topic: topic_id for topic, topic_id in {**old_ids, **found.topic_ids}.items() if topic in topics}
     startup = before.startup if before is not None and before.startup and not plan.restarted else plan.asked.startup
-    return Position(plan.found.cluster_id, offsets, ids, startup, plan.restarts)
+    return Position(found.cluster_id, offsets, ids, startup, plan.restarts)
 
 
 # ── a person sets a position: where each partition goes, and the plan of the batch that says so ───────────────────────

@@ -158,7 +158,7 @@ RULES = (
     Mutation("F16", "skipped", Instead("(*p.skips, *by_name)", "p.skips")),
     Mutation("F16", "planned_anew", Instead("piece.range.without(piece.skips)", "[piece.range]")),
     Mutation("F16", "_with_skips", Instead("p.skipped + p.size - size", "p.skipped")),
-    Mutation("F16", "_with_skips", Instead("p.topic_partition.topic in another", "False")),
+    Mutation("F16", "_with_skips", Instead("in_same_logs(skips, before.found, fresh.found)", "skips")),
     Mutation("F16", "_with_skips", Instead("before.asked.window", "False")),
     Mutation("F16", "one_range_each", Instead("n not in kept", "True")),
     Mutation("F16", "one_range_each", Instead("placed[-1].setdefault(piece.topic_partition, piece) is not piece", "False")),
