@@ -18,6 +18,7 @@ from airflow_kafka_offsets.batch.decide_batch import (
     with_what_may_be_lost,
 )
 from airflow_kafka_offsets.batch.make_draft import Start, draft
+from airflow_kafka_offsets.batch.no_airflow import NoAirflow
 from airflow_kafka_offsets.batch.orders import (
     Commit,
     Create,
@@ -36,17 +37,13 @@ from airflow_kafka_offsets.batch.ownership import (
 )
 from airflow_kafka_offsets.batch.pipeline_position import GoesOn, adopted, goes_on, log_now, topics_now
 from airflow_kafka_offsets.batch.situation import (
-    BatchIn,
-    BatchTakenBy,
-    HeldBy,
-    IsRunning,
     RecordsOf,
     Reports,
     Situation,
     TopicsThatExist,
-    WindowNamed,
     WindowsBeside,
 )
+from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.errors import (
     BadRecords,
     BatchClosed,
@@ -58,7 +55,7 @@ from airflow_kafka_offsets.errors import (
     StoreUnavailable,
 )
 from airflow_kafka_offsets.log.entries import NO_HISTORY, Committed, History, Step, next_step
-from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.verify_reads import (
     ALL_ROWS,
     attempts_that_looked,
@@ -92,7 +89,7 @@ def _next_batch(order: RunsBatch, s: Situation) -> Decision:
     batch = on.newest
     refuse_another_of_this_run(request, me, batch)
     if own is not None:
-        batch = s.need(BatchIn(own.folder or ""))
+        batch = s.log(PipelineLog.read, own.folder or "")
         if batch is None:
             raise BatchGone(str(me.run), f"batch {own.key}", "was cleaned away", own.output)
         if not batch.log.committed and (on.newest is None or batch.folder != on.newest.folder):
@@ -102,7 +99,7 @@ def _next_batch(order: RunsBatch, s: Situation) -> Decision:
         batch.log if batch else None,
         own=own is not None,
         again=request.run_orders.redo,
-        is_running=lambda run: s.need(IsRunning(run)),
+        is_running=lambda run: s.airflow(NoAirflow.is_running, run),
     )
     if step == "do" and on.by_group:
         step = "plan next"  # the group knows that batch, or a later one, as committed: it is passed by
@@ -215,8 +212,8 @@ def _set_back_warning(fresh: Draft, on: GoesOn) -> list[str]:
 def _window(order: RunsBatch, s: Situation) -> Decision:
     request, me = order.request, order.me
     claim = claim_of_request(request, topics_now(order, s)) or claim_of(window_draft(order, s))
-    batch, number = s.need(WindowNamed(claim.name))
-    own = s.need(BatchTakenBy(me.run)) if batch is None and me.run else None
+    batch, number = s.log(PipelineLog.look_at_window, claim.name)
+    own = s.log(PipelineLog.batch_of_run, me.run) if batch is None and me.run else None
     if own is not None and own.folder == f"windows/{claim.name}":  # the records may be gone by now
         raise BatchGone(str(me.run), str(claim), "was cleaned away", own.output)
     if request.policies.answers["another_airflow"] == "fail":
@@ -224,7 +221,7 @@ def _window(order: RunsBatch, s: Situation) -> Decision:
     if batch is None:
         return _create_window(order, s, claim, number)
     refuse_another_of_this_run(request, me, batch)
-    step = next_step(me, batch.log, own=True, again=True, is_running=lambda run: s.need(IsRunning(run)))
+    step = next_step(me, batch.log, own=True, again=True, is_running=lambda run: s.airflow(NoAirflow.is_running, run))
     if step == "wait":
         return Wait(batch)
     at_hand = BatchAtHand(order, s, batch, None)
@@ -270,7 +267,7 @@ def decide_commit(order: Commit, s: Situation) -> Follow:
     reference, me = order.reference, order.me
     if reference.folder is None:
         return Follow()
-    batch = s.need(BatchIn(reference.folder))
+    batch = s.log(PipelineLog.read, reference.folder)
     if batch is None:
         _refuse_another_store(order, reference.folder, s)
         raise BatchGone(str(me.run), f"batch {reference.folder}", "was cleaned away")
@@ -293,7 +290,7 @@ def decide_commit(order: Commit, s: Situation) -> Follow:
         return Follow(batch, None, proof, fates)
     group_id = plan.asked.group_id
     if plan.asked.group_follows and group_id is not None:  # looked at last, so that a reset meanwhile is found
-        held = s.need(HeldBy(group_id, tuple(p.topic_partition for p in plan.partitions)))
+        held = s.cluster(Cluster.committed, group_id, tuple(p.topic_partition for p in plan.partitions))
         foreign = signature_of(batch.log, me).foreign(held, position)
         if foreign and _is_on_its_cluster(plan, s):
             raise group_moved(group_id, foreign, position)
@@ -389,7 +386,7 @@ def _refuse_another_store(order: Commit, folder: str, s: Situation) -> None:
     :raises StoreUnavailable: it was.
     """
     run = order.me.run
-    if run is not None and s.need(BatchTakenBy(run)) is None:
+    if run is not None and s.log(PipelineLog.batch_of_run, run) is None:
         raise StoreUnavailable(
             f"Cannot find {folder} of pipeline {s.pipeline!r} in the work store {s.store}",
             f"what is seen under this name knows nothing of run {run}, which its resolve task has planned",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from airflow_kafka_offsets.batch import messages
 from airflow_kafka_offsets.batch.make_draft import Start, draft, held_by_order, refuse_topics_made_anew
+from airflow_kafka_offsets.batch.no_airflow import NoAirflow
 from airflow_kafka_offsets.batch.orders import (
     Decision,
     Do,
@@ -26,7 +27,6 @@ from airflow_kafka_offsets.batch.ownership import (
 from airflow_kafka_offsets.batch.pipeline_position import GoesOn, adopted, topics_now
 from airflow_kafka_offsets.batch.retention_margin import near_retention
 from airflow_kafka_offsets.batch.situation import (
-    FailedTasks,
     HighestAttempts,
     RecordsOf,
     Reports,
@@ -302,7 +302,7 @@ def _take_what_is_there(at_hand: BatchAtHand, records: RecordsNow) -> Decision:
     unread, warnings = _unread(at_hand)
     warnings += tuple(near_retention(order.request, s, plan.partitions, sorted(plan.topics), {}) if splits else ())
     holder = batch.log.holder
-    failed = s.need(FailedTasks(holder.run)) if _may_tell(at_hand) and holder.run else []
+    failed = s.airflow(NoAirflow.failed_tasks, holder.run) if _may_tell(at_hand) and holder.run else []
     sentence = (
         messages.does(at_hand.what, batch.log, order.me, failed)
         if splits or not gone

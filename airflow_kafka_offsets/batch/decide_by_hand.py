@@ -29,19 +29,15 @@ from airflow_kafka_offsets.batch.ownership import (
     signature_of,
 )
 from airflow_kafka_offsets.batch.situation import (
-    BatchIn,
-    HeldBy,
     HighestAttempts,
-    IsStillNewest,
-    MembersOf,
     NewestBatch,
     RangeLookUps,
     RecordsOf,
     Reports,
     Situation,
     TopicsThatExist,
-    WindowByKey,
 )
+from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.errors import (
     ADDRESS,
     BatchClosed,
@@ -57,7 +53,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.kafka_values import Actor, ClusterDescription, TopicPartition, topics_made_anew
 from airflow_kafka_offsets.log.entries import Taken
-from airflow_kafka_offsets.log.pipeline_log import StoredBatch
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.verify_reads import verified_splits
 from airflow_kafka_offsets.plan.commit_metadata import Held, newest_batch
 from airflow_kafka_offsets.plan.plan import number_of
@@ -100,15 +96,16 @@ def decide_reset(order: Reset, s: Situation) -> SetPosition | None:
     if plan.asked.group_follows and plan.asked.group_id is not None:
         known = {tp.topic for tp in position.offsets}
         partitions = tuple(tp for tp in description.partitions() if tp.topic in known)
-        held = s.need(HeldBy(plan.asked.group_id, partitions))
+        held = s.cluster(Cluster.committed, plan.asked.group_id, partitions)
         in_group = number_of(newest_batch(signature_of(newest.log, order.me).own(held)))
         # The log is looked at once more after the group: a key that it does not know then means that it is old.
-        if not s.need(IsStillNewest(newest)):
+        again = s.log(PipelineLog.newest, newest)
+        if again is None or again.folder != newest.folder:
             return None
         if in_group > number_of(plan.batch.key):
             raise StoreBehindGroup(s.pipeline, s.store, number_of(plan.batch.key), in_group)
         refuse_foreign_offsets(newest.log, order.me, held, position)
-        refuse_live_group(plan.asked.group_id, s.need(MembersOf(plan.asked.group_id)))
+        refuse_live_group(plan.asked.group_id, s.cluster(Cluster.describe_group, plan.asked.group_id))
     target, moves, stays = _moves(order, s, position, description, newest)
     number = max(number_of(plan.batch.key), in_group) + 1
     by = replace(order.me, instance=order.me.instance or newest.log.last_instance)
@@ -202,7 +199,8 @@ def _moves(
 
 def _offsets_of_group(group: OfGroup, s: Situation, position: Position, description: ClusterDescription) -> ToOffsets:
     known = {tp.topic for tp in position.offsets}
-    held = s.need(HeldBy(group.group_id, tuple(tp for tp in description.partitions() if tp.topic in known)))
+    partitions = tuple(tp for tp in description.partitions() if tp.topic in known)
+    held = s.cluster(Cluster.committed, group.group_id, partitions)
     if not held:
         raise NoCommittedOffset(
             [f"Group {group.group_id!r} holds no offset of {', '.join(sorted(known))}"],
@@ -272,7 +270,7 @@ def decide_leave_out(order: LeaveOut, s: Situation) -> Replace:
 
 
 def _window_named(order: LeaveOut, s: Situation) -> StoredBatch:
-    window = s.need(WindowByKey(order.skip.batch))
+    window = s.log(PipelineLog.find_window, order.skip.batch)
     if window is None:
         raise NoPosition(
             [f"Pipeline {s.pipeline!r} has no window {order.skip.batch!r}"],
@@ -298,7 +296,7 @@ def decide_redo(order: Redo, s: Situation) -> Do:
     :raises BatchClosed: it is not committed, so that the pipeline's next run does it anyway; or was cleaned away.
     :raises DataLoss: its records are gone.
     """
-    batch, key = s.need(BatchIn(order.batch.name)), order.batch.log.plan.batch.key
+    batch, key = s.log(PipelineLog.read, order.batch.name), order.batch.log.plan.batch.key
     if batch is None or not batch.log.committed:
         why = "it is not committed, so its pipeline's next run does it anyway" if batch else "it was cleaned away"
         raise BatchClosed("redo", key, why)

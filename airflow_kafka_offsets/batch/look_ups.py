@@ -14,35 +14,24 @@ from typing import Any, TypeVar, cast
 
 from airflow_kafka_offsets.batch.no_airflow import NoAirflow
 from airflow_kafka_offsets.batch.situation import (
+    Ask,
     At,
     BacklogOf,
-    BatchIn,
-    BatchTakenBy,
     Cuts,
-    FailedTasks,
     GroupNow,
     HasBegun,
-    HasSucceededBefore,
-    HeldBy,
     HighestAttempts,
-    IsRunning,
-    IsStillNewest,
     LogNow,
     Logs,
-    MembersOf,
     MorePartitions,
     NewestBatch,
-    OffsetsAtTimes,
     OffsetsOfGroup,
     Question,
     RangeLookUps,
     RecordsOf,
     Reports,
     SettingsOf,
-    TopicsOf,
     TopicsThatExist,
-    WindowByKey,
-    WindowNamed,
     WindowsBeside,
 )
 from airflow_kafka_offsets.broker.protocol import Cluster, EndOffset, OffsetReader
@@ -84,21 +73,12 @@ class World:
 
     def answer(self, question: Question[Any]) -> Any:
         """:raises KafkaOffsetsError: it cannot be answered now."""
-        pipeline, cluster, around = self.pipeline, self.cluster, self.around
+        pipeline, cluster = self.pipeline, self.cluster
         match question:
+            case Ask(whose, method, args, more):
+                return getattr(getattr(self, whose), method)(*args, **more)
             case NewestBatch(run):
                 return _log_now(pipeline, run)
-            case IsStillNewest(batch):
-                again = pipeline.newest(batch)
-                return again is not None and again.folder == batch.folder
-            case BatchIn(folder):
-                return pipeline.read(folder)
-            case BatchTakenBy(run):
-                return pipeline.batch_of_run(run)
-            case WindowNamed(name):
-                return pipeline.look_at_window(name)
-            case WindowByKey(key):
-                return pipeline.find_window(key)
             case WindowsBeside(claim):
                 return _windows_beside(pipeline, claim)
             case HasBegun(batch):
@@ -107,24 +87,12 @@ class World:
                 return deciding_attempts(batch)
             case HighestAttempts(batch, splits):
                 return highest_attempts(batch, splits)
-            case IsRunning(run):
-                return around.is_running(run)
-            case HasSucceededBefore(run):
-                return around.has_succeeded_before(run)
-            case FailedTasks(run):
-                return around.failed_tasks(run)
-            case TopicsOf(subscription):
-                return cluster.describe(subscription)
             case TopicsThatExist(topics):
                 return topics_that_exist(cluster, topics)
             case MorePartitions(partitions):
                 return _more_partitions(cluster, partitions)
             case OffsetsOfGroup(request, partitions):
                 return _group_now(request, cluster, partitions)
-            case HeldBy(group_id, partitions):
-                return cluster.committed(group_id, partitions)
-            case MembersOf(group_id):
-                return cluster.describe_group(group_id)
             case RecordsOf(plan, may_hold):
                 return _records_now(plan, cluster, may_hold=may_hold)
             case RangeLookUps():
@@ -133,8 +101,6 @@ class World:
                 return _cuts(cluster, known)
             case SettingsOf(topics):
                 return _settings(cluster, topics)
-            case OffsetsAtTimes(times_ms):
-                return cluster.offsets_for_times(times_ms, "read_uncommitted")
             case BacklogOf():
                 return estimate_backlog(question, cluster)
         raise TypeError(f"{question!r} is no question of the engine")

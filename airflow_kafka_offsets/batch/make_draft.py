@@ -19,8 +19,8 @@ from airflow_kafka_offsets.batch.situation import (
     RangeLookUps,
     SettingsOf,
     Situation,
-    TopicsOf,
 )
+from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.errors import (
     ClusterChanged,
     NothingToDiscover,
@@ -90,7 +90,7 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
     """
     :raises RefusedError: one of its kinds, with every bad partition in it; nothing is planned then.
     """
-    subscribed = s.need(TopicsOf(request.scope.subscription))
+    subscribed = s.cluster(Cluster.describe, request.scope.subscription)
     if request.of_plan is not None:
         refuse(request.of_plan.differences(subscribed))
     vanished, topic_warnings = compare_topics(request, subscribed.topics, start.position)

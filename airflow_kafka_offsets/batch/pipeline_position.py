@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from airflow_kafka_offsets.batch.no_airflow import NoAirflow
 from airflow_kafka_offsets.batch.orders import RunsBatch
 from airflow_kafka_offsets.batch.ownership import (
     group_moved,
@@ -16,13 +17,12 @@ from airflow_kafka_offsets.batch.ownership import (
     refuse_another_pipeline,
 )
 from airflow_kafka_offsets.batch.situation import (
-    HasSucceededBefore,
     LogNow,
     NewestBatch,
     OffsetsOfGroup,
     Situation,
-    TopicsOf,
 )
+from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.errors import (
     StoreBehindGroup,
     WorkStoreLost,
@@ -85,7 +85,7 @@ def goes_on(order: RunsBatch, s: Situation) -> GoesOn:
     by_group = _position_of_group(description, held, written, position)
     if newest is None:
         refuse_another_pipeline(request, signature, follows)
-        if restart is None and by_group is None and me.run and s.need(HasSucceededBefore(me.run)):
+        if restart is None and by_group is None and me.run and s.airflow(NoAirflow.has_succeeded_before, me.run):
             raise WorkStoreLost(s.pipeline, s.store, me.run.task_id)
     if restart is not None:
         return found
@@ -114,7 +114,7 @@ def goes_on(order: RunsBatch, s: Situation) -> GoesOn:
 
 
 def topics_now(order: RunsBatch, s: Situation) -> ClusterDescription:
-    return s.need(TopicsOf(order.request.scope.subscription))
+    return s.cluster(Cluster.describe, order.request.scope.subscription)
 
 
 def group_now(order: RunsBatch, s: Situation) -> Held | None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from airflow_kafka_offsets.batch.situation import OffsetsAtTimes, SettingsOf, Situation
+from airflow_kafka_offsets.batch.situation import SettingsOf, Situation
+from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.errors import RetentionTooClose, named
 from airflow_kafka_offsets.kafka_values import OffsetRange, TopicPartition
 from airflow_kafka_offsets.plan.lag_and_margin import LogStart, taken_within, times_that_stay
@@ -42,7 +43,7 @@ def near_retention(
         return []
     settings = s.need(SettingsOf(tuple(topics)))
     times = times_that_stay(unread, settings, least_ms, now_ms)
-    young = s.need(OffsetsAtTimes(times)) if times else {}
+    young = s.cluster(Cluster.offsets_for_times, times, "read_uncommitted") if times else {}
     logs = {
         tp: OffsetRange(p.log_start_offset, p.end_offset + (p.past_end or 0))
         for tp, p in unread.items()

@@ -7,11 +7,12 @@ engine asks, and it decides once more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar
 
-from airflow_kafka_offsets.broker.protocol import EndOffset, GroupDescription
+from airflow_kafka_offsets.batch.no_airflow import NoAirflow
+from airflow_kafka_offsets.broker.protocol import Cluster, EndOffset
 from airflow_kafka_offsets.kafka_values import (
     ClusterDescription,
     IsolationLevel,
@@ -20,7 +21,7 @@ from airflow_kafka_offsets.kafka_values import (
     TopicPartition,
     TopicSettings,
 )
-from airflow_kafka_offsets.log.pipeline_log import BatchOfRun, StoredBatch
+from airflow_kafka_offsets.log.pipeline_log import BatchOfRun, PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.verify_reads import Attempt
 from airflow_kafka_offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.plan.commit_metadata import Held
@@ -30,11 +31,11 @@ from airflow_kafka_offsets.plan.ranges import Known
 from airflow_kafka_offsets.plan.records_now import RecordsNow
 from airflow_kafka_offsets.plan.window_claims import TimeClaim
 from airflow_kafka_offsets.request.parse_request import PlanRequest
-from airflow_kafka_offsets.request.subscription import Subscription
 
 A = TypeVar("A", covariant=True)
 T = TypeVar("T")
 X = TypeVar("X")
+P = ParamSpec("P")
 
 # ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -99,48 +100,22 @@ class About(Question[A], Generic[X, A]):
     thing: X
 
 
-class TopicsOf(About[Subscription, ClusterDescription]):
-    """The cluster's id, and what there is of a subscription."""
-
-
 class NewestBatch(About[RunKey | None, LogNow]):
     """The log's newest batch, and what this run took before."""
 
 
+@dataclass(frozen=True)
+class Ask(Question[A]):
+    """What a method of the log, the cluster or Airflow answers, with nothing beside it."""
+
+    whose: Literal["pipeline", "cluster", "around"]
+    method: str
+    args: tuple[Any, ...]
+    more: Mapping[str, Any]
+
+
 class TopicsThatExist(About[tuple[str, ...], ClusterDescription | None]):
     """Those of some topics that exist; ``None``: nothing at all is found."""
-
-
-class IsRunning(About[RunKey, bool]):
-    """Whether a DAG run is running."""
-
-
-class HasSucceededBefore(About[RunKey, bool]):
-    """Whether a task has succeeded in an earlier run."""
-
-
-class FailedTasks(About[RunKey, list[str]]):
-    """The tasks of a DAG run that have failed, for a log line."""
-
-
-class IsStillNewest(About[StoredBatch, bool]):
-    """Whether the newest batch is still this one."""
-
-
-class BatchIn(About[str, StoredBatch | None]):
-    """The batch in a folder below the pipeline's; ``None``: it was cleaned away."""
-
-
-class BatchTakenBy(About[RunKey, BatchOfRun | None]):
-    """Which batch a run took; ``None`` where it took none yet."""
-
-
-class WindowNamed(About[str, tuple[StoredBatch | None, int]]):
-    """A window by its name, and the number of the next entry of its log."""
-
-
-class WindowByKey(About[str, StoredBatch | None]):
-    """A window by its name or its key."""
 
 
 class WindowsBeside(About[TimeClaim, tuple[StoredBatch | None, StoredBatch | None, int | None]]):
@@ -185,18 +160,6 @@ class OffsetsOfGroup(Question[GroupNow]):
     partitions: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HeldBy(Question[Held]):
-    """What a group holds on these partitions."""
-
-    group_id: str
-    partitions: tuple[TopicPartition, ...]
-
-
-class MembersOf(About[str, GroupDescription]):
-    """The state of a group, and its live members."""
-
-
 class MorePartitions(About[tuple[TopicPartition, ...], ClusterDescription]):
     """Partitions that the subscription does not match."""
 
@@ -226,10 +189,6 @@ class Cuts(About[Mapping[TopicPartition, At], dict[TopicPartition, int]]):
 
 class SettingsOf(About[tuple[str, ...], dict[str, TopicSettings]]):
     """Of each topic whose clock its records have, and how long they stay."""
-
-
-class OffsetsAtTimes(About[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]):
-    """The first offset at or after a time, whoever may read it; absent where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +236,18 @@ class Situation:
                 found: T = answer
                 return found
         raise Lacking(question)
+
+    def log(self, method: Callable[Concatenate[PipelineLog, P], T], *args: P.args, **more: P.kwargs) -> T:
+        """What the log answers: ``s.log(PipelineLog.read, folder)``."""
+        return self.need(Ask[T]("pipeline", method.__name__, args, more))
+
+    def cluster(self, method: Callable[Concatenate[Cluster, P], T], *args: P.args, **more: P.kwargs) -> T:
+        """What the cluster answers."""
+        return self.need(Ask[T]("cluster", method.__name__, args, more))
+
+    def airflow(self, method: Callable[Concatenate[NoAirflow, P], T], *args: P.args, **more: P.kwargs) -> T:
+        """What the Airflow around answers."""
+        return self.need(Ask[T]("around", method.__name__, args, more))
 
     def with_answer(self, question: Question[T], answer: T) -> Situation:
         return replace(self, answers=(*self.answers, (question, answer)))

@@ -20,6 +20,7 @@ from airflow_kafka_offsets.batch.decide import decide_commit, decide_run
 from airflow_kafka_offsets.batch.decide_by_hand import decide_leave_out, decide_redo, decide_reset, decide_take_over
 from airflow_kafka_offsets.batch.engine import decided
 from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.no_airflow import NoAirflow
 from airflow_kafka_offsets.batch.orders import (
     Commit,
     Create,
@@ -105,7 +106,7 @@ MINE, MINE_DONE = stored(Taken(ME, NOW)), stored(Taken(ME, NOW), committed(ME))
 
 # ── what is known ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-Facts = Mapping[type[Any], Any]
+Facts = Mapping[str, Any]
 ORDERS = ClusterDescription("cluster-1", {"orders": TopicDescription("id-of-orders", {0: 1, 1: 1})})
 MADE_ANEW = ClusterDescription("cluster-1", {"orders": TopicDescription("another-id", {0: 1, 1: 1})})
 ANOTHER_CLUSTER = ClusterDescription("cluster-2", ORDERS.topics)
@@ -141,17 +142,22 @@ def read_by(*splits: int, of: Plan = PLAN, attempt: int = 1) -> dict[int, list[A
 
 def known(newest: StoredBatch | None, own: BatchOfRun | None = None, held: Any = None, **more: Any) -> Facts:
     """What a run knows of its topics, its group and its log; ``more`` are answers by the name of their question."""
-    facts: dict[type[Any], Any] = {
-        asks.TopicsOf: ORDERS,
-        asks.OffsetsOfGroup: GroupNow({} if held is None else held),
-        asks.NewestBatch: LogNow(newest, own),
-        asks.RangeLookUps: logs(),
+    facts: dict[str, Any] = {
+        "describe": ORDERS,
+        "OffsetsOfGroup": GroupNow({} if held is None else held),
+        "NewestBatch": LogNow(newest, own),
+        "RangeLookUps": logs(),
     }
     return facts | named(**more)
 
 
 def named(**answers: Any) -> Facts:
-    return {getattr(asks, name): answer for name, answer in answers.items()}
+    return answers
+
+
+def name_of(question: asks.Question[Any]) -> str:
+    """The name of a method of log, cluster or Airflow, or of a question's class."""
+    return question.method if isinstance(question, asks.Ask) else type(question).__name__
 
 
 OWN = BatchOfRun(NAME, KEY, None)
@@ -175,9 +181,9 @@ def decide_by(order: Order, facts: Facts) -> Decided | asks.Question[Any]:
             return decision
         except Lacking as lacking:
             question = lacking.question
-        if type(question) not in facts:
+        if name_of(question) not in facts:
             return question
-        s = s.with_answer(question, facts[type(question)])
+        s = s.with_answer(question, facts[name_of(question)])
 
 
 # ── what is decided, in short ─────────────────────────────────────────────────────────────────────────────────────────
@@ -214,7 +220,7 @@ def in_short(decision: Decided | asks.Question[Any]) -> tuple[Any, ...]:
         case None:
             return ("look again",)
         case asks.Question():
-            return "ask", type(decision).__name__
+            return "ask", name_of(decision)
     raise AssertionError(decision)
 
 
@@ -240,18 +246,18 @@ SHORTENED = stored(Taken(ME, NOW), of=shortened(PLAN, ME, {}, {tp(0): 12}, LOST)
 
 TABLE = [
     # what is missing is asked for
-    pytest.param(run(), {}, ("ask", "TopicsOf"), id="nothing is known"),
-    pytest.param(run(), named(NewestBatch=LogNow(DONE, None)), ("ask", "TopicsOf"), id="the log alone is known"),
-    pytest.param(run(), known(None), ("ask", "HasSucceededBefore"), id="no log: has the task succeeded before?"),
-    pytest.param(run(), known(OPEN), ("ask", "IsRunning"), id="another run's, unfinished: is it running?"),
+    pytest.param(run(), {}, ("ask", "describe"), id="nothing is known"),
+    pytest.param(run(), named(NewestBatch=LogNow(DONE, None)), ("ask", "describe"), id="the log alone is known"),
+    pytest.param(run(), known(None), ("ask", "has_succeeded_before"), id="no log: has the task succeeded before?"),
+    pytest.param(run(), known(OPEN), ("ask", "is_running"), id="another run's, unfinished: is it running?"),
     pytest.param(run(), known(MINE), ("ask", "RecordsOf"), id="own, unfinished: are its records there?"),
     pytest.param(run(), known(MINE, RecordsOf=there(12)), ("ask", "Reports"), id="some are gone: what is verified?"),
-    pytest.param(run(), known(OPEN, IsRunning=False, RecordsOf=there()), ("ask", "FailedTasks"), id="how did it end?"),
-    pytest.param(run(), known(DONE, OWN), ("ask", "BatchIn"), id="the run's own batch, by its name"),
+    pytest.param(run(), known(OPEN, is_running=False, RecordsOf=there()), ("ask", "failed_tasks"), id="how ended it?"),
+    pytest.param(run(), known(DONE, OWN), ("ask", "read"), id="the run's own batch, by its name"),
     pytest.param(run(output=OUT), known(MINE), ("ask", "HasBegun"), id="an output: has a driver begun?"),
     # a new batch, or nothing
     pytest.param(
-        run(), known(None, HasSucceededBefore=False), ("create", 1, None, [(0, 25), (0, 9)]), id="the first batch"
+        run(), known(None, has_succeeded_before=False), ("create", 1, None, [(0, 25), (0, 9)]), id="the first batch"
     ),
     pytest.param(run(), known(DONE), ("create", 8, KEY, [(20, 25), (9, 9)]), id="the next one, from where 7 ended"),
     pytest.param(
@@ -287,13 +293,13 @@ TABLE = [
         id="what was not read is gone: advance",
     ),
     pytest.param(
-        run(topic_recreated="earliest"), known(DONE, TopicsOf=MADE_ANEW, RangeLookUps=logs((0, 3), (0, 2))),
+        run(topic_recreated="earliest"), known(DONE, describe=MADE_ANEW, RangeLookUps=logs((0, 3), (0, 2))),
         ("create", 8, KEY, [(0, 3), (0, 2)]), id="a topic made anew is read from its start",
     ),
     # an unfinished batch as it is
-    pytest.param(run(), known(OPEN, IsRunning=True), ("wait", OTHER), id="its holder is running"),
+    pytest.param(run(), known(OPEN, is_running=True), ("wait", OTHER), id="its holder is running"),
     pytest.param(
-        run(), known(OPEN, IsRunning=False, RecordsOf=there(), FailedTasks=[]), ("take", (0, 1), True),
+        run(), known(OPEN, is_running=False, RecordsOf=there(), failed_tasks=[]), ("take", (0, 1), True),
         id="its holder is not: it is taken whole",
     ),
     pytest.param(run(), known(MINE, RecordsOf=there()), ("take", (0, 1), False), id="a retry appends nothing"),
@@ -311,7 +317,7 @@ TABLE = [
     ),
     pytest.param(
         run(output=OUT, output_origin="templated sink"), known(stored(of=altered(PLAN, output="s3://lake/before")),
-        IsRunning=False, HasBegun=True, RecordsOf=there(), FailedTasks=[]), ("take", (0, 1), True),
+        is_running=False, HasBegun=True, RecordsOf=there(), failed_tasks=[]), ("take", (0, 1), True),
         id="a sink by a template takes the batch's output",
     ),
     # an unfinished batch planned anew in place
@@ -333,7 +339,7 @@ TABLE = [
         id="the log was cut: it is planned anew, whatever is verified",
     ),
     pytest.param(
-        run(topic_recreated="earliest"), known(MINE, TopicsOf=MADE_ANEW, RangeLookUps=logs((0, 3), (0, 2)),
+        run(topic_recreated="earliest"), known(MINE, describe=MADE_ANEW, RangeLookUps=logs((0, 3), (0, 2)),
                                                RecordsOf=RecordsNow(("orders: its id is another",)), Reports={}),
         ("replace", f"{LOST}: orders: its id is another", [(0, 3), (0, 2)], [0, 1]),
         id="the topic was made anew: so is the plan",
@@ -385,27 +391,27 @@ TABLE = [
         ("replace", f"its output is {OUT}", [(10, 20), (5, 9)], [0, 1]), id="another output, and nobody began",
     ),
     pytest.param(
-        run(output="s3://new", output_changed="accept"), known(WITH_OUTPUT, IsRunning=False, HasBegun=True,
+        run(output="s3://new", output_changed="accept"), known(WITH_OUTPUT, is_running=False, HasBegun=True,
                                                                   RecordsOf=there()),
         ("replace", "its output is s3://new", [(10, 20), (5, 9)], [0, 1]), id="another output is accepted",
     ),
     # a committed batch
     pytest.param(
-        run(), known(MINE_DONE, OWN, BatchIn=MINE_DONE, RecordsOf=there(), HighestAttempts={0: 2, 1: 1}),
+        run(), known(MINE_DONE, OWN, read=MINE_DONE, RecordsOf=there(), HighestAttempts={0: 2, 1: 1}),
         ("do again", (0, 1), {0: 2, 1: 1}), id="its own once more: it was cleared",
     ),
-    pytest.param(run(), known(DONE, OWN, BatchIn=DONE), ("leave", False), id="another run has committed it"),
+    pytest.param(run(), known(DONE, OWN, read=DONE), ("leave", False), id="another run has committed it"),
     pytest.param(
-        run(redo=True), known(DONE, OWN, BatchIn=DONE, RecordsOf=there(), HighestAttempts={}),
+        run(redo=True), known(DONE, OWN, read=DONE, RecordsOf=there(), HighestAttempts={}),
         ("do again", (0, 1), {}), id="redo: whoever has committed it",
     ),
     pytest.param(
-        run(), known(MINE_DONE, OWN, BatchIn=MINE_DONE, RecordsOf=there(12)), ("leave", False),
+        run(), known(MINE_DONE, OWN, read=MINE_DONE, RecordsOf=there(12)), ("leave", False),
         id="its own, and its records are gone: what is written stays",
     ),
     pytest.param(
         run(), known(stored(committed(ME), Taken(ME, NOW, {0: 1})), OWN,
-                     BatchIn=stored(committed(ME), Taken(ME, NOW, {0: 1})), RecordsOf=there(12)), ("leave", True),
+                     read=stored(committed(ME), Taken(ME, NOW, {0: 1})), RecordsOf=there(12)), ("leave", True),
         id="it was being done again, and its records went",
     ),
 ]  # fmt: skip
@@ -420,18 +426,18 @@ REFUSED = [
     (run(), known(OF_STAGING), errors.AnotherAirflow, "another Airflow's log"),
     (run(), known(DONE, held=marked({0: 20}, by=STAGING)), errors.AnotherAirflow, "another Airflow's marks"),
     (run(), known(None, held=marked({0: 20}, pipeline="another")), errors.AnotherPipeline, "another pipeline's group"),
-    (run(), known(None, HasSucceededBefore=True), errors.WorkStoreLost, "no log, and the task has succeeded before"),
+    (run(), known(None, has_succeeded_before=True), errors.WorkStoreLost, "no log, and the task has succeeded before"),
     (run(), known(DONE, held=marked({0: 22}, LATER_KEY)), errors.StoreBehindGroup, "the group knows a later batch"),
     (run(), known(DONE, held=somebodys({0: 15})), errors.GroupMoved, "somebody wrote to the group"),
     (
         run(group_moved="adopt-group"),
-        known(MINE_DONE, OWN, held=somebodys({0: 15}), BatchIn=MINE_DONE),
+        known(MINE_DONE, OWN, held=somebodys({0: 15}), read=MINE_DONE),
         errors.GroupMoved,
         "a committed batch cannot go on from an adopted group",
     ),
-    (run(), known(DONE, OWN, BatchIn=None), errors.BatchGone, "its batch was cleaned away"),
-    (run(), known(DONE, OWN, BatchIn=replace(OPEN, folder="elsewhere")), errors.BatchGone, "its batch was passed by"),
-    (run(re_plan=True), known(DONE, OWN, BatchIn=DONE), errors.BatchClosed, "re_plan of a committed batch"),
+    (run(), known(DONE, OWN, read=None), errors.BatchGone, "its batch was cleaned away"),
+    (run(), known(DONE, OWN, read=replace(OPEN, folder="elsewhere")), errors.BatchGone, "its batch was passed by"),
+    (run(re_plan=True), known(DONE, OWN, read=DONE), errors.BatchClosed, "re_plan of a committed batch"),
     (run(skip=SKIP), known(DONE), errors.BatchClosed, "skip, and nothing is unfinished"),
     (run(skip=Skip(LATER_KEY)), known(MINE), errors.BatchClosed, "skip of another batch"),
     (run(skip=Skip(KEY, ((tp(0), 99),))), known(MINE, Reports={}), errors.InvalidRequest, "skip past its end"),
@@ -444,8 +450,8 @@ REFUSED = [
     ),
     (run(run_type="backfill"), known(DONE), errors.InvalidRequest, "a backfill run without a window"),
     (run(), known(DONE, RangeLookUps=logs((22, 25))), errors.DataLoss, "what comes next is gone"),
-    (run(), known(DONE, TopicsOf=MADE_ANEW), errors.TopicRecreated, "the topic was made anew"),
-    (run(), known(DONE, TopicsOf=ANOTHER_CLUSTER), errors.ClusterChanged, "another cluster answers"),
+    (run(), known(DONE, describe=MADE_ANEW), errors.TopicRecreated, "the topic was made anew"),
+    (run(), known(DONE, describe=ANOTHER_CLUSTER), errors.ClusterChanged, "another cluster answers"),
     (run(), known(MINE, RecordsOf=there(12), Reports=read_by(1)), errors.DataLoss, "an unread split lost records"),
     (
         run(),
@@ -455,31 +461,31 @@ REFUSED = [
     ),
     (
         run(redo=True),
-        known(MINE_DONE, OWN, BatchIn=MINE_DONE, RecordsOf=there(12)),
+        known(MINE_DONE, OWN, read=MINE_DONE, RecordsOf=there(12)),
         errors.DataLoss,
         "redo, and its records are gone",
     ),
     (
         run(output="s3://new"),
-        known(WITH_OUTPUT, IsRunning=False, HasBegun=True),
+        known(WITH_OUTPUT, is_running=False, HasBegun=True),
         errors.InvalidRequest,
         "another output, and a driver has begun",
     ),
     (
         run(output="s3://new", output_origin="templated output"),
-        known(WITH_OUTPUT, IsRunning=False, HasBegun=True),
+        known(WITH_OUTPUT, is_running=False, HasBegun=True),
         errors.InvalidRequest,
         "another path by a template, and a driver has begun",
     ),
     (
         run(output="s3://new"),
-        known(BY_A_COPY, IsRunning=False, HasBegun=False),
+        known(BY_A_COPY, is_running=False, HasBegun=False),
         errors.InvalidRequest,
         "another task's output, also before a driver has begun",
     ),
     (
         run(output="s3://new", output_changed="accept"),
-        known(WITH_OUTPUT, IsRunning=False, HasBegun=True, RecordsOf=there(12)),
+        known(WITH_OUTPUT, is_running=False, HasBegun=True, RecordsOf=there(12)),
         errors.DataLoss,
         "another output is accepted, and what is written in the old one is gone",
     ),
@@ -548,13 +554,13 @@ def window(**fields: Any) -> RunsBatch:
 
 def seen(found: StoredBatch | None, **more: Any) -> Facts:
     return {
-        asks.TopicsOf: ORDERS,
-        asks.WindowNamed: (found, 1),
-        asks.BatchTakenBy: None,
-        asks.OffsetsOfGroup: GroupNow(None),
-        asks.RangeLookUps: OF_HOUR,
-        asks.SettingsOf: {},
-        asks.WindowsBeside: (None, None, None),
+        "describe": ORDERS,
+        "look_at_window": (found, 1),
+        "batch_of_run": None,
+        "OffsetsOfGroup": GroupNow(None),
+        "RangeLookUps": OF_HOUR,
+        "SettingsOf": {},
+        "WindowsBeside": (None, None, None),
         **named(**more),
     }
 
@@ -567,9 +573,9 @@ FULL = [(10, 20), (5, 9)]
     ("order", "facts", "expected"),
     [
         pytest.param(window(), seen(None), ("create", 1, CLAIM, FULL), id="no run has planned it yet"),
-        pytest.param(window(), seen(hour(), IsRunning=True), ("wait", OTHER), id="its holder is running"),
+        pytest.param(window(), seen(hour(), is_running=True), ("wait", OTHER), id="its holder is running"),
         pytest.param(
-            window(), seen(hour(), IsRunning=False, RecordsOf=there(), FailedTasks=[]), ("take", (0, 1), True),
+            window(), seen(hour(), is_running=False, RecordsOf=there(), failed_tasks=[]), ("take", (0, 1), True),
             id="unfinished: it is taken",
         ),
         pytest.param(
@@ -585,7 +591,7 @@ FULL = [(10, 20), (5, 9)]
             id="re_plan, also after the commit",
         ),
         pytest.param(
-            window(), seen(hour(of=WITHDRAWN), IsRunning=False, RecordsOf=there()),
+            window(), seen(hour(of=WITHDRAWN), is_running=False, RecordsOf=there()),
             ("replace", "it was withdrawn", FULL, [0]), id="one that was withdrawn is planned anew",
         ),
         pytest.param(
@@ -604,11 +610,11 @@ def test_what_a_run_does_with_its_window(order: Order, facts: Facts, expected: t
     ("order", "facts", "error"),
     [
         pytest.param(
-            window(), seen(None, BatchTakenBy=BatchOfRun(f"windows/{CLAIM.name}")), errors.BatchGone, id="cleaned away"
+            window(), seen(None, batch_of_run=BatchOfRun(f"windows/{CLAIM.name}")), errors.BatchGone, id="cleaned away"
         ),
         pytest.param(window(), seen(hour(of=altered(HOUR_PLAN, instance=STAGING))), errors.AnotherAirflow, id="whose"),
         pytest.param(window(skip=SKIP), seen(HOUR_DONE), errors.BatchClosed, id="skip of a committed one"),
-        pytest.param(window(skip=SKIP), seen(hour(), IsRunning=False), errors.BatchClosed, id="skip of another one"),
+        pytest.param(window(skip=SKIP), seen(hour(), is_running=False), errors.BatchClosed, id="skip of another one"),
         pytest.param(
             window(re_plan=True), seen(HOUR_DONE, RecordsOf=there(12)), errors.DataLoss, id="re_plan, and they are gone"
         ),
@@ -643,46 +649,46 @@ BLIND = {
     ("order", "facts", "expected"),
     [
         pytest.param(Commit(PlanReference(None), ME, NOW), {}, ("follow", None, None), id="the run had nothing to do"),
-        pytest.param(commit(), {}, ("ask", "BatchIn"), id="nothing is known"),
-        pytest.param(commit(), named(BatchIn=MINE), ("ask", "Reports"), id="what was read?"),
-        pytest.param(commit(), named(BatchIn=MINE, Reports=WHOLE), ("ask", "RecordsOf"), id="of which log?"),
+        pytest.param(commit(), {}, ("ask", "read"), id="nothing is known"),
+        pytest.param(commit(), named(read=MINE), ("ask", "Reports"), id="what was read?"),
+        pytest.param(commit(), named(read=MINE, Reports=WHOLE), ("ask", "RecordsOf"), id="of which log?"),
         pytest.param(
-            commit(), named(BatchIn=MINE, Reports=WHOLE, RecordsOf=there()), ("ask", "HeldBy"),
+            commit(), named(read=MINE, Reports=WHOLE, RecordsOf=there()), ("ask", "committed"),
             id="the group comes last",
         ),
         pytest.param(
-            commit(), named(BatchIn=MINE, Reports=WHOLE, RecordsOf=there(), HeldBy={}),
+            commit(), named(read=MINE, Reports=WHOLE, RecordsOf=there(), committed={}),
             ("append", ME, [20, 9], "rows"), id="verified"
         ),
         pytest.param(
-            commit(False), named(BatchIn=MINE, RecordsOf=there(), HeldBy={}),
+            commit(False), named(read=MINE, RecordsOf=there(), committed={}),
             ("append", ME, [20, 9], None), id="no report is asked for"
         ),
         pytest.param(
-            commit(), named(BatchIn=MINE_DONE, Reports=WHOLE), ("follow", NAME, "rows"), id="it is on record already"
+            commit(), named(read=MINE_DONE, Reports=WHOLE), ("follow", NAME, "rows"), id="it is on record already"
         ),
         pytest.param(
-            commit(), named(BatchIn=AGAIN, Reports=read_by(0, 1, attempt=2), RecordsOf=there()),
+            commit(), named(read=AGAIN, Reports=read_by(0, 1, attempt=2), RecordsOf=there()),
             ("follow", NAME, "rows"), id="done once more, by newer attempts",
         ),
         pytest.param(
-            commit(), named(BatchIn=MINE, Reports=WHOLE, RecordsOf=there(), HeldBy=somebodys({0: 15})),
+            commit(), named(read=MINE, Reports=WHOLE, RecordsOf=there(), committed=somebodys({0: 15})),
             ("ask", "TopicsThatExist"), id="somebody's offset: of which cluster?",
         ),
         pytest.param(
             commit(),
             named(
-                BatchIn=MINE, Reports=WHOLE, RecordsOf=there(), HeldBy=somebodys({0: 15}),
+                read=MINE, Reports=WHOLE, RecordsOf=there(), committed=somebodys({0: 15}),
                 TopicsThatExist=ANOTHER_CLUSTER,
             ),
             ("append", ME, [20, 9], "rows"), id="somebody's offset on another cluster",
         ),
             pytest.param(
-            commit(False), named(BatchIn=MINE, RecordsOf=there(made_anew=ANEW)), ("ask", "Reports"),
+            commit(False), named(read=MINE, RecordsOf=there(made_anew=ANEW)), ("ask", "Reports"),
             id="a topic was made anew, and no report is asked for: is there one?",
         ),
         pytest.param(
-            commit(False), named(BatchIn=MINE, RecordsOf=there(made_anew=ANEW), Reports=WHOLE, HeldBy={}),
+            commit(False), named(read=MINE, RecordsOf=there(made_anew=ANEW), Reports=WHOLE, committed={}),
             ("append", ME, [20, 9], None), id="a topic was made anew after all was reported",
         ),
     ],
@@ -694,23 +700,23 @@ def test_what_a_commit_does(order: Order, facts: Facts, expected: tuple[Any, ...
 @pytest.mark.parametrize(
     ("order", "facts", "error"),
     [
-        pytest.param(commit(), named(BatchIn=None, BatchTakenBy=OWN), errors.BatchGone, id="cleaned away"),
-        pytest.param(commit(), named(BatchIn=None, BatchTakenBy=None), errors.StoreUnavailable, id="another store"),
-        pytest.param(commit(), named(BatchIn=OF_STAGING), errors.AnotherAirflow, id="another Airflow's batch"),
-        pytest.param(commit(plan_id="of-before"), named(BatchIn=MINE), errors.PlanReplaced, id="planned anew since"),
-        pytest.param(commit(), named(BatchIn=MINE, Reports=read_by(0)), errors.ReadNotVerified, id="half is read"),
-        pytest.param(commit(), named(BatchIn=AGAIN, Reports=WHOLE), errors.ReadNotVerified, id="not done once more"),
+        pytest.param(commit(), named(read=None, batch_of_run=OWN), errors.BatchGone, id="cleaned away"),
+        pytest.param(commit(), named(read=None, batch_of_run=None), errors.StoreUnavailable, id="another store"),
+        pytest.param(commit(), named(read=OF_STAGING), errors.AnotherAirflow, id="another Airflow's batch"),
+        pytest.param(commit(plan_id="of-before"), named(read=MINE), errors.PlanReplaced, id="planned anew since"),
+        pytest.param(commit(), named(read=MINE, Reports=read_by(0)), errors.ReadNotVerified, id="half is read"),
+        pytest.param(commit(), named(read=AGAIN, Reports=WHOLE), errors.ReadNotVerified, id="not done once more"),
         pytest.param(
             commit(), named(
-                BatchIn=MINE, Reports=WHOLE, RecordsOf=there(), HeldBy=somebodys({0: 15}), TopicsThatExist=ORDERS
+                read=MINE, Reports=WHOLE, RecordsOf=there(), committed=somebodys({0: 15}), TopicsThatExist=ORDERS
             ), errors.GroupMoved, id="somebody wrote to the group meanwhile",
         ),
             pytest.param(
-            commit(False), named(BatchIn=MINE, RecordsOf=there(made_anew=ANEW), Reports=read_by(0)), errors.DataLoss,
+            commit(False), named(read=MINE, RecordsOf=there(made_anew=ANEW), Reports=read_by(0)), errors.DataLoss,
             id="a topic was made anew, and half is reported",
         ),
         pytest.param(
-            commit(), named(BatchIn=MINE, RecordsOf=there(made_anew=ANEW), Reports=BLIND), errors.DataLoss,
+            commit(), named(read=MINE, RecordsOf=there(made_anew=ANEW), Reports=BLIND), errors.DataLoss,
             id="a topic was made anew, and who has reported could not see it",
         ),
     ],
@@ -729,12 +735,12 @@ def reset(target: Any = None, **fields: Any) -> Reset:
 
 def position_known(newest: StoredBatch | None = DONE, **more: Any) -> Facts:
     return {
-        asks.NewestBatch: LogNow(newest, None),
-        asks.TopicsThatExist: ORDERS,
-        asks.HeldBy: marked({0: 20, 1: 9}),
-        asks.IsStillNewest: True,
-        asks.MembersOf: GroupDescription("Empty"),
-        asks.RangeLookUps: logs(),
+        "NewestBatch": LogNow(newest, None),
+        "TopicsThatExist": ORDERS,
+        "committed": marked({0: 20, 1: 9}),
+        "newest": newest,
+        "describe_group": GroupDescription("Empty"),
+        "RangeLookUps": logs(),
         **named(**more),
     }
 
@@ -748,9 +754,9 @@ def position_known(newest: StoredBatch | None = DONE, **more: Any) -> Facts:
             id="back to the start, where duplicates are meant",
         ),
         pytest.param(reset(), position_known(RangeLookUps=logs((0, 20))), ("set", None, [20, 9], []), id="no move"),
-        pytest.param(reset(), position_known(IsStillNewest=False), ("look again",), id="the log went on meanwhile"),
+        pytest.param(reset(), {**position_known(), "newest": None}, ("look again",), id="the log went on meanwhile"),
         pytest.param(
-            reset(OfGroup("h"), partitions=(tp(0), tp(1))), position_known(HeldBy=marked({0: 20})),
+            reset(OfGroup("h"), partitions=(tp(0), tp(1))), position_known(committed=marked({0: 20})),
             ("set", None, [20], ["orders[1]"]), id="to a group that holds one of two",
         ),
         pytest.param(
@@ -767,11 +773,11 @@ def position_known(newest: StoredBatch | None = DONE, **more: Any) -> Facts:
             ("replace", "skip past orders[0]:14: bad", [(15, 20), (5, 9)], [0]), id="the verified split stays",
         ),
         pytest.param(
-            LeaveOut(Skip(CLAIM.name, reason="bad"), NOW, window=True), named(WindowByKey=HOUR_DONE),
+            LeaveOut(Skip(CLAIM.name, reason="bad"), NOW, window=True), named(find_window=HOUR_DONE),
             ("replace", "skip: bad", [(20, 20), (9, 9)], [0, 1]), id="a window, also a committed one",
         ),
         pytest.param(
-            Redo(DONE, PERSON, NOW), named(BatchIn=DONE, RecordsOf=there(), HighestAttempts={0: 3}),
+            Redo(DONE, PERSON, NOW), named(read=DONE, RecordsOf=there(), HighestAttempts={0: 3}),
             ("do again", (0, 1), {0: 3}), id="redo by hand",
         ),
     ],
@@ -800,17 +806,17 @@ def test_what_a_persons_order_does(order: Order, facts: Facts, expected: tuple[A
             reset(), position_known(TopicsThatExist=None), errors.NothingToDiscover, id="reset: no topic is there"
         ),
         pytest.param(
-            reset(), position_known(HeldBy=marked({0: 22}, LATER_KEY)), errors.StoreBehindGroup, id="reset: an old log"
+            reset(), position_known(committed=marked({0: 22}, LATER_KEY)), errors.StoreBehindGroup, id="reset: old log"
         ),
         pytest.param(
-            reset(), position_known(HeldBy=somebodys({0: 15})), errors.GroupMoved, id="reset: somebody's offset"
+            reset(), position_known(committed=somebodys({0: 15})), errors.GroupMoved, id="reset: somebody's offset"
         ),
         pytest.param(
-            reset(), position_known(MembersOf=GroupDescription("Stable", ("a member",))), errors.GroupActive,
+            reset(), position_known(describe_group=GroupDescription("Stable", ("a member",))), errors.GroupActive,
             id="reset: live members",
         ),
         pytest.param(
-            reset(OfGroup("h")), position_known(HeldBy={}), errors.NoCommittedOffset, id="reset: to a group of nothing"
+            reset(OfGroup("h")), position_known(committed={}), errors.NoCommittedOffset, id="reset: to a group without"
         ),
         pytest.param(reset(topics=("clicks",)), position_known(), errors.NoPosition, id="reset: a topic without one"),
         pytest.param(
@@ -824,16 +830,16 @@ def test_what_a_persons_order_does(order: Order, facts: Facts, expected: tuple[A
             id="leave out: another batch",
         ),
         pytest.param(
-            LeaveOut(SKIP, NOW, window=True), named(WindowByKey=None), errors.NoPosition, id="leave out: no such window"
+            LeaveOut(SKIP, NOW, window=True), named(find_window=None), errors.NoPosition, id="leave out: no such window"
         ),
-        pytest.param(Redo(OPEN, PERSON, NOW), named(BatchIn=OPEN), errors.BatchClosed, id="redo: not committed"),
-        pytest.param(Redo(DONE, PERSON, NOW), named(BatchIn=None), errors.BatchClosed, id="redo: cleaned away"),
+        pytest.param(Redo(OPEN, PERSON, NOW), named(read=OPEN), errors.BatchClosed, id="redo: not committed"),
+        pytest.param(Redo(DONE, PERSON, NOW), named(read=None), errors.BatchClosed, id="redo: cleaned away"),
         pytest.param(
-            Redo(DONE, PERSON, NOW), named(BatchIn=DONE, RecordsOf=there(12)), errors.DataLoss,
+            Redo(DONE, PERSON, NOW), named(read=DONE, RecordsOf=there(12)), errors.DataLoss,
             id="redo: records are gone",
         ),
         pytest.param(
-            Redo(DONE, Actor(None, STAGING), NOW), named(BatchIn=DONE), errors.AnotherAirflow, id="redo: whose Airflow"
+            Redo(DONE, Actor(None, STAGING), NOW), named(read=DONE), errors.AnotherAirflow, id="redo: whose Airflow"
         ),
     ],
 )  # fmt: skip
@@ -857,24 +863,26 @@ class Asked:
         self.pipeline = type("Log", (), {"pipeline_id": PIPELINE, "store": STORE})
 
     def answer(self, question: Any) -> Any:
-        self.asked.append(type(question).__name__)
-        if type(question) not in self.facts:
+        self.asked.append(name_of(question))
+        if name_of(question) not in self.facts:
             raise NotInTheRow
-        return self.facts[type(question)]
+        return self.facts[name_of(question)]
 
 
 @pytest.mark.parametrize(
     ("order", "facts", "looks"),
     [
-        pytest.param(run(), known(DONE), ["TopicsOf", "OffsetsOfGroup", "NewestBatch"], id="a run"),
-        pytest.param(window(), seen(None), ["TopicsOf", "WindowNamed"], id="a window needs the group only for ranges"),
-        pytest.param(commit(), named(BatchIn=OPEN), ["BatchIn", "Reports"], id="a commit looks at the group last"),
+        pytest.param(run(), known(DONE), ["describe", "OffsetsOfGroup", "NewestBatch"], id="a run"),
+        pytest.param(
+            window(), seen(None), ["describe", "look_at_window"], id="a window needs the group only for ranges"
+        ),
+        pytest.param(commit(), named(read=OPEN), ["read", "Reports"], id="a commit looks at the group last"),
         pytest.param(Commit(PlanReference(None), ME, NOW), {}, [], id="a commit of nothing"),
         pytest.param(
             reset(), position_known(), ["NewestBatch", "TopicsThatExist"], id="a reset looks at the log first"
         ),
         pytest.param(LeaveOut(SKIP, NOW), {}, ["NewestBatch"], id="who leaves out asks no cluster"),
-        pytest.param(Redo(DONE, PERSON, NOW), {}, ["BatchIn"], id="redo looks for its batch alone"),
+        pytest.param(Redo(DONE, PERSON, NOW), {}, ["read"], id="redo looks for its batch alone"),
     ],
 )
 def test_each_order_looks_in_the_order_of_the_rules(order: Order, facts: Facts, looks: list[str]) -> None:
@@ -893,10 +901,15 @@ def test_every_question_has_one_answerer() -> None:
 
 
 def test_a_question_that_was_answered_is_not_asked_again() -> None:
-    s = Situation(PIPELINE, STORE.uri).with_answer(asks.IsRunning(OTHER.run), True)  # type: ignore[arg-type]
-    assert s.need(asks.IsRunning(OTHER.run)) is True  # type: ignore[arg-type]
+    assert ME.run is not None
+    assert OTHER.run is not None
+    empty = Situation(PIPELINE, STORE.uri)
+    with pytest.raises(asks.Lacking) as lacking:
+        empty.airflow(NoAirflow.is_running, OTHER.run)
+    s = empty.with_answer(lacking.value.question, True)
+    assert s.airflow(NoAirflow.is_running, OTHER.run) is True
     with pytest.raises(asks.Lacking):
-        s.need(asks.IsRunning(ME.run))  # type: ignore[arg-type]
+        s.airflow(NoAirflow.is_running, ME.run)
 
 
 def test_a_number_stays_above_the_newest_batch_and_the_groups_mark() -> None:
