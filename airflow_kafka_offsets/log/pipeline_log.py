@@ -37,16 +37,15 @@ from airflow_kafka_offsets.log.entries import (
     log_of,
 )
 from airflow_kafka_offsets.plan.plan import HIGHEST, number_of
-from airflow_kafka_offsets.plan.window_claims import OffsetClaim, time_claim_of_name
+from airflow_kafka_offsets.plan.window_claims import WINDOW_NAME, OffsetClaim, time_claim_of_name
 from airflow_kafka_offsets.stores.objects import create_object, read_object, safe_name
 from airflow_kafka_offsets.stores.store import Store, together
 
 _ENTRY = re.compile(r"([1-9][0-9]{0,17})\.json")
 _BATCH = re.compile(r"([0-9]{10})/")
 _HUNDREDS = re.compile(r"([0-9]{8})/")
-_WINDOW = r"(?:[0-9]{13,19}--[0-9]{13,19}(?:-[0-9a-f]{8})?|offsets-[0-9a-f]{32})"
-_CLAIM = re.compile(rf"(?P<name>{_WINDOW})\.(?P<k>[1-9][0-9]{{0,17}})")
-_FOLDER = re.compile(rf"batches/[0-9]{{8}}/[0-9]{{10}}|windows/{_WINDOW}")
+_CLAIM = re.compile(rf"(?P<name>{WINDOW_NAME})\.(?P<k>[1-9][0-9]{{0,17}})")
+_FOLDER = re.compile(rf"batches/[0-9]{{8}}/[0-9]{{10}}|windows/{WINDOW_NAME}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +191,7 @@ class PipelineLog:
     def find_window(self, named: str) -> StoredBatch | None:
         """The window of a name or a key, looked for among the names that there are: none of them leads elsewhere."""
         for name in self.windows():
-            bounds = time_claim_of_name(name)
-            may_be_key = named.startswith(f"{bounds.words if bounds else name}-")
-            window = self.window(name) if named == name or may_be_key else None
+            window = self.window(name) if named == name or named.startswith(f"{name}-") else None
             if window is not None and named in (name, window.log.plan.batch.key):
                 return window
         return None

@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -26,9 +27,9 @@ from airflow_kafka_offsets.request.times import iso
 
 # All months before are one place, and all after: a window "since 1970" has hundreds of places otherwise.
 _FIRST, _LAST = (2020, 1), (2040, 1)
-_TIME_NAME = re.compile(r"([0-9]{13,19})--([0-9]{13,19})(?:-[0-9a-f]{8})?")
-_MOMENT = r"([0-9]{8}T[0-9]{6}(?:\.[0-9]{3})?Z|[0-9]{1,19}ms)"
-_TIME_KEY = re.compile(rf"{_MOMENT}--{_MOMENT}(-[0-9a-f]{{8}})?-([0-9a-f]{{8}})")
+_MOMENT = r"(?:[0-9]{8}T[0-9]{6}(?:\.[0-9]{3})?Z|[0-9]{1,19}ms)"
+_TIME_NAME = rf"{_MOMENT}--{_MOMENT}(?:-[0-9a-f]{{8}})?"
+WINDOW_NAME = rf"(?:{_TIME_NAME}|offsets-[0-9a-f]{{32}})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +45,9 @@ class TimeClaim:
 
     @property
     def name(self) -> str:
-        """``<start>--<end>`` in epoch milliseconds, 13 digits wide; with a digest where topics differ."""
-        bounds = f"{self.start_ms:013}--{self.end_ms:013}"
+        """``<start>--<end>``, such as ``20261120T020000Z--20261120T030000Z``; with a digest where topics differ."""
+        bounds = f"{_compact(self.start_ms)}--{_compact(self.end_ms)}"
         return f"{bounds}-{_digest(self.by_topic)[:8]}" if self.by_topic else bounds
-
-    @property
-    def words(self) -> str:
-        return f"{_compact(self.start_ms)}--{_compact(self.end_ms)}"
 
     @property
     def places(self) -> list[str]:
@@ -65,13 +62,9 @@ class TimeClaim:
     def overlaps(self, other: Claim) -> bool:
         if not isinstance(other, TimeClaim) or not _overlap(self._all, other._all):
             return False
-        if self.by_topic and other.by_topic:
-            theirs = {topic: bounds for topic, *bounds in other.by_topic}
-            return any(topic in theirs and _overlap(bounds, theirs[topic]) for topic, *bounds in self.by_topic)
-        if self.by_topic or other.by_topic:
-            named, all_topics = (self, other) if self.by_topic else (other, self)
-            return any(_overlap(bounds, all_topics._all) for _, *bounds in named.by_topic)
-        return True
+        mine, theirs = ({topic: bounds for topic, *bounds in claim.by_topic} for claim in (self, other))
+        topics = mine.keys() & theirs.keys() if mine and theirs else {*mine, *theirs} or {""}
+        return any(_overlap(mine.get(topic, self._all), theirs.get(topic, other._all)) for topic in topics)
 
     @property
     def _all(self) -> tuple[int, int]:
@@ -90,10 +83,6 @@ class OffsetClaim:
     @property
     def name(self) -> str:
         return f"offsets-{_digest(self.ranges)[:32]}"
-
-    @property
-    def words(self) -> str:
-        return self.name
 
     @property
     def places(self) -> list[str]:
@@ -180,14 +169,17 @@ def claim_of_request(request: PlanRequest, description: ClusterDescription) -> C
 
 def time_claim_of_name(name: str) -> TimeClaim | None:
     """The stretch of time that a window's name says; ``None`` for another kind of name. Topics' own are not in it."""
-    match = _TIME_NAME.fullmatch(name)
-    return TimeClaim(int(match[1]), int(match[2])) if match else None
+    if not re.fullmatch(_TIME_NAME, name):
+        return None
+    with suppress(ValueError):  # the thirteenth month
+        start_ms, end_ms = map(_moment_ms, re.findall(_MOMENT, name))
+        return TimeClaim(start_ms, end_ms)
+    return None
 
 
 def batch_name_of(claim: Claim, pipeline: str) -> BatchName:
-    """The window as a batch: outputs are keyed by its bounds and its pipeline."""
-    differing = f"-{claim.name.rpartition('-')[2]}" if isinstance(claim, TimeClaim) and claim.by_topic else ""
-    return BatchName(f"{claim.words}{differing}-{pipeline_in_key(pipeline)}")
+    """The window as a batch: outputs are keyed by its name and its pipeline."""
+    return BatchName(f"{claim.name}-{pipeline_in_key(pipeline)}")
 
 
 def window_of_key(key: str) -> tuple[TimeClaim, str, str] | None:
@@ -195,14 +187,9 @@ def window_of_key(key: str) -> tuple[TimeClaim, str, str] | None:
 
     Topics' own stretches are not in it.
     """
-    match = _TIME_KEY.fullmatch(key)
-    if match is None:
-        return None
-    try:
-        claim = TimeClaim(_moment_ms(match[1]), _moment_ms(match[2]))
-    except ValueError:  # the thirteenth month
-        return None
-    return claim, f"{claim.name}{match[3] or ''}", match[4]
+    name, _, pipeline = key.rpartition("-")
+    claim = time_claim_of_name(name)
+    return (claim, name, pipeline) if claim and re.fullmatch("[0-9a-f]{8}", pipeline) else None
 
 
 def pipeline_in_key(pipeline: str) -> str:

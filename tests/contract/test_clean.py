@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import BatchGone
+from airflow_kafka_offsets.plan.window_claims import time_claim_of_name
 from tests.contract.conftest import NOW_MS, AnyCluster
 from tests.contract.pipeline import Lake, Pipeline, Run
 from tests.contract.troubles import EventfulStore, names, produce
@@ -133,8 +134,8 @@ def test_windows_go_with_their_claims_and_one_that_may_be_half_written_stays(in_
     day(in_memory, 1).resolve("never begun", **window(in_memory, 2))
     day(in_memory, 3).run("young", **window(in_memory, 3))
     assert len(clean(in_memory, 2)) == 2
-    left = [name.partition("--")[0] for name in in_memory.log.windows()]
-    assert left == [str(NOW_MS + hour * HOUR) for hour in (1, 3)]
+    left = [time_claim_of_name(name) for name in in_memory.log.windows()]
+    assert [claim and claim.start_ms for claim in left] == [NOW_MS + hour * HOUR for hour in (1, 3)]
     with pytest.raises(BatchGone, match="was cleaned away"):
         day(in_memory, 3).resolve("old", **window(in_memory, 0))
 

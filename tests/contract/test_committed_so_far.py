@@ -11,6 +11,7 @@ import pytest
 from airflow_kafka_offsets.batch.measured_lag import look_at_commits
 from airflow_kafka_offsets.errors import ClusterChanged, InvalidRequest, WindowOverlaps
 from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan.window_claims import TimeClaim
 from airflow_kafka_offsets.request.commit_target import CommitTarget, target_from_dict, target_to_dict
 from airflow_kafka_offsets.request.modes import AtTimestamp, SpecificOffsets
 from tests.contract.conftest import NOW_MS, AnyCluster
@@ -133,7 +134,7 @@ def test_a_window_is_waited_for_by_its_name_or_its_key(in_memory: Pipeline) -> N
         "bounded_mode": "timestamp",
         "bounded_timestamp": NOW_MS,
     }
-    name = f"{NOW_MS - HOUR_MS}--{NOW_MS}"
+    name = TimeClaim(NOW_MS - HOUR_MS, NOW_MS).name
     assert missing(in_memory, name) == [f"pipeline pipeline has no window {name}"]
     window = in_memory.resolve("one", **hour)
     assert missing(in_memory, name) == [f"window {window.batch_key} is not committed"]
@@ -154,7 +155,7 @@ def test_a_window_that_gave_way_to_another_one_is_waited_for(memory: AnyCluster,
     in_memory.run("one", **hours(-1, 1))
     with pytest.raises(WindowOverlaps):
         in_memory.resolve("two", **hours(0, 1))
-    (line,) = missing(in_memory, f"{NOW_MS}--{NOW_MS + HOUR_MS}")
+    (line,) = missing(in_memory, TimeClaim(NOW_MS, NOW_MS + HOUR_MS).name)
     assert line.endswith("gave way to another one, and nothing of it is read")
 
 

@@ -20,6 +20,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.completeness import Arrived
 from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.window_claims import TimeClaim
 from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.contract.conftest import NOW_MS, AnyCluster
@@ -397,7 +398,7 @@ def test_after_an_outage_longer_than_retention_the_next_window_is_refused_and_co
     second = window(start + HOUR, start + 2 * HOUR)
     with pytest.raises(DataLoss, match=r"\[0\]: the window before this one ended at 2, .* at 5 now \(3 offsets are"):
         pipeline.resolve("second", **second)
-    assert pipeline.log.windows() == [f"{start}--{start + HOUR}"]
+    assert pipeline.log.windows() == [TimeClaim(start, start + HOUR).name]
 
     run = pipeline.run("second", data_loss="advance", **second)
     third = pipeline.run("third", **window(start + 2 * HOUR, start + 3 * HOUR))

@@ -24,6 +24,7 @@ from airflow_kafka_offsets.errors import (
     WindowOverlaps,
 )
 from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
+from airflow_kafka_offsets.plan.window_claims import TimeClaim
 from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.stores.local import LocalStore
 from tests.contract.conftest import NOW_MS, AnyCluster
@@ -324,8 +325,8 @@ def test_neighbours_are_in_nobodys_way_and_their_names_alone_tell(in_memory: Pip
             return self.store.get(name)
 
     replace(in_memory, store=Noting(in_memory.store, "never", None)).run("hour-9", **hours(9, 10))
-    others = [name for name in read if "/windows/" in name and f"{T + 9 * HOUR}" not in name]
-    assert all(f"/{T + 3 * HOUR}--{T + 4 * HOUR}/" in name for name in others)
+    others = [name for name in read if "/windows/" in name and TimeClaim(T + 9 * HOUR, T + 10 * HOUR).name not in name]
+    assert all(f"/{TimeClaim(T + 3 * HOUR, T + 4 * HOUR).name}/" in name for name in others)
 
 
 def test_a_window_that_does_not_join_the_one_before_it_says_which_time_no_run_has_planned(
@@ -373,7 +374,7 @@ def test_a_window_that_gave_way_is_planned_anew_once_the_other_is_gone(cluster: 
 
 
 def emptied_by_hand(pipeline: Pipeline, run: str, first: int, last: int) -> None:
-    skip_window(pipeline.log, Skip(f"{T + first * HOUR}--{T + last * HOUR}"), now_ms=NOW_MS, dry_run=False)
+    skip_window(pipeline.log, Skip(TimeClaim(T + first * HOUR, T + last * HOUR).name), now_ms=NOW_MS, dry_run=False)
     pipeline.run(run, **hours(first, last))
 
 
@@ -440,7 +441,7 @@ def test_a_job_that_begins_while_its_window_is_withdrawn_keeps_it_open(in_memory
 
 def remove_claims(pipeline: Pipeline, first: int, last: int) -> None:
     for name in names(pipeline.store):
-        if "window-claims" in name and f"{T + first * HOUR}--{T + last * HOUR}." in name:
+        if "window-claims" in name and f"{TimeClaim(T + first * HOUR, T + last * HOUR).name}." in name:
             pipeline.store.delete(name)
 
 

@@ -65,7 +65,7 @@ def test_an_entry_of_a_log_is_an_entry_or_damaged(data: Any) -> None:
         assert sum(p.size for split in plan.splits for p in split) == sum(p.size for p in plan.to_read())
         assert set(plan.splits_to_start()) <= plan.splits_with_rows() <= set(range(plan.split_count))
         unverified(plan, {0: [Attempt(1)]})
-        str(plan.batch), iso(plan.resolved_at_ms), claim_of(plan).name, claim_of(plan).words
+        str(plan.batch), iso(plan.resolved_at_ms), claim_of(plan).name
         position_after(plan, BEFORE), position_within(plan, entry.position)
 
 
