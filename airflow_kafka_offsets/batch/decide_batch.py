@@ -43,17 +43,7 @@ from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.entries import Taken
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import attempts_that_looked, unverified, verified_splits
-from airflow_kafka_offsets.plan.completeness import (
-    count_late,
-    from_the_one_before,
-    lost_between,
-    may_be_lost,
-    may_lack,
-    missed_by_window,
-    offsets_beside,
-    with_lost,
-    without_the_next,
-)
+from airflow_kafka_offsets.plan.completeness import joined, may_be_lost, may_lack, missed_by_window, offsets_beside
 from airflow_kafka_offsets.plan.missing_topics import vanished_topics
 from airflow_kafka_offsets.plan.plan import Asked, Draft, Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.planned_anew import as_first_started, planned_anew, shortened, skipped
@@ -380,25 +370,20 @@ def window_draft(order: RunsBatch, s: Situation, *, first: bool = False) -> Draf
     found, after, _ = (None, None, None) if claim.by_topic else s.need(WindowsBeside(claim))
     before = found.log.plan if found else None
     fresh = fresh if before is None else _after(order, s, before, fresh)
-    fresh = fresh if after is None else without_the_next(after.log.plan, fresh)
-    fresh = fresh if before is None else count_late(before, fresh)
-    if not first:
-        return fresh
-    lost = lost_between(before, fresh) if before else {}
-    if lost and order.request.policies.answers["data_loss"] == "fail":
-        starts = {p.topic_partition: p.start_offset for p in fresh.partitions}
-        lines = [
-            f"{tp}: the window before this one ended at {starts[tp] - count}, and the log begins at {starts[tp]} now "
-            f"({count} offsets are gone)"
-            for tp, count in lost.items()
-        ]
-        what = f"The records went before the {claim} was planned."
-        raise DataLoss(lines, messages.advance_or_stop(what))
-    return with_what_may_be_lost(order, s, with_lost(lost, fresh), before)
+    fresh = joined(fresh, before, after.log.plan if after else None, first=first)
+    lines = [
+        f"{p.topic_partition}: the window before this one ended at {p.start_offset - p.lost}, and the log begins at "
+        f"{p.start_offset} now ({p.lost} offsets are gone)"
+        for p in fresh.partitions
+        if p.lost
+    ]
+    if lines and order.request.policies.answers["data_loss"] == "fail":
+        raise DataLoss(lines, messages.advance_or_stop(f"The records went before the {claim} was planned."))
+    return with_what_may_be_lost(order, s, fresh, before) if first else fresh
 
 
 def _after(order: RunsBatch, s: Situation, before: Plan, fresh: Draft) -> Draft:
-    """``fresh`` as the window after another one, of the same logs: what was not read of other ones is in no window.
+    """``fresh``, once it is known to be of the logs of the one before: what was not read of other ones is in no window.
 
     :raises ClusterChanged: they are another cluster's, and no policy says what then.
     :raises TopicRecreated: a topic was made anew, and no policy says what then.
@@ -413,7 +398,7 @@ def _after(order: RunsBatch, s: Situation, before: Plan, fresh: Draft) -> Draft:
     if gone:
         words = f"Topics {', '.join(gone)} are not matched any more: this window has no record of them."
         fresh = replace(fresh, found=replace(fresh.found, vanished=gone)).with_warnings([words])
-    return from_the_one_before(before, fresh)
+    return fresh
 
 
 def with_what_may_be_lost(order: RunsBatch, s: Situation, fresh: Draft, before: Plan | None = None) -> Draft:

@@ -168,27 +168,61 @@ def moves(
     return {**moved_ms, **fresh}
 
 
-# ── late records: offsets between two adjacent windows that neither of them reads ─────────────────────────────────────
-# For one state of the log adjacent windows join. But the window before was planned earlier: where it found no record
-# at or past the boundary, it ended with the log; records before the boundary that came after that, and in front of
-# the first one past it, are in neither window. They are counted here, as offsets, so that compaction and transaction
-# markers make the count an upper bound. Records that came later still, behind the first one past the boundary, are in
-# the next window's range and are read there (by their offset, with their own time): they are no loss, and offsets
-# alone cannot count them.
+# ── a window and those beside it ──────────────────────────────────────────────────────────────────────────────────────
+# For one state of the log adjacent windows join. But each is planned at a time of its own:
+#
+# - The window before found no record at or past the boundary, and ended with the log. Records before the boundary that
+#   came after that, in front of the first one past it, are in neither window: they are *late*, and counted as offsets.
+#   (Records that came later still lie behind that one, in the next window's range, and are read there.)
+# - It ended at a record past the boundary, which is gone since. The first one past it is another then: the next window
+#   begins all the same where the one before ended, and ends where the one after begins.
+# - It ended before the log begins now: what lay between is *lost*. A time says nothing of what is gone.
 
 
-def late_between(previous: Plan, following: Draft) -> dict[TopicPartition, int]:
-    """How many offsets of each partition lie between the two windows and are still there; those with none are absent.
+def joined(window: Draft, before: Plan | None, after: Plan | None = None, *, first: bool = False) -> Draft:
+    """``window`` as it joins the ones before and after it, which are planned, with what is late; of one that does not
+    end in time where the other starts, of another cluster or a topic that was made anew, nothing counts.
 
-    Nothing where the one does not end in time where the other starts, or where a topic was made anew.
+    :param first: whether nothing was planned of it: then what is gone was never read, and is counted as lost. Only
+        where it starts with the log: behind an earlier record, what is gone came too late for the other.
     """
-    ends = _ends_of(previous, following)
-    between = {
-        p.topic_partition: p.start_offset - max(ends[p.topic_partition], p.log_start_offset or 0)
-        for p in following.partitions
-        if p.topic_partition in ends
-    }
-    return {tp: offsets for tp, offsets in between.items() if offsets > 0}
+    ended = _ends_of(before, window) if before else {}
+    left = {p.topic_partition for p in before.partitions if p.past_end} if before else set()
+    begins = {p.topic_partition: p.start_offset for p in after.partitions if p.size} if after else {}
+    begins = {tp: begins[tp] for tp in begins.keys() & _ends_of(window, after)} if after else {}
+
+    def fit(p: PlannedPartition) -> PlannedPartition:
+        tp, log_start, why, until = p.topic_partition, p.log_start_offset or 0, p.start_reason, p.end_reason
+        start = min(p.start_offset, max(ended[tp], log_start)) if tp in ended and tp in left else p.start_offset
+        if start < p.start_offset:
+            why = f"{why} → where the window before ended"
+        end = max(start, min(p.end_offset, begins.get(tp, p.end_offset)))
+        if end < p.end_offset:
+            until = f"{until} → where the next window begins"
+        gone = max(0, start - ended.get(tp, start)) if first and start == p.log_start_offset else 0
+        return replace(
+            p,
+            range=OffsetRange(start, end),
+            start_reason=f"{why} → log start, {gone} lost" if gone else why,
+            end_reason=until,
+            position=start,
+            lost=p.lost + gone,
+            late=max(0, start - max(ended.get(tp, start), log_start)),
+            past_end=(p.past_end or 0) + p.end_offset - end,
+        )
+
+    found = replace(window, partitions=tuple(map(fit, window.partitions)))
+    late = {p.topic_partition: p.late for p in found.partitions if p.late}
+    if not before or not late:
+        return found
+    return found.with_warnings(
+        [
+            f"{sum(late.values())} offsets came too late for the window before this one, of run {before.by.run}: "
+            f"{_first(late)}. They lie before this window and are read by neither. Plan that run anew (re_plan) if it "
+            "has not committed; give late records more time (idle_timeout); or go by position: "
+            "startup_mode='group-offsets' with bounded_mode='timestamp'."
+        ]
+    )
 
 
 def _ends_of(previous: Draft, following: Draft) -> dict[TopicPartition, int]:
@@ -202,77 +236,6 @@ def _ends_of(previous: Draft, following: Draft) -> dict[TopicPartition, int]:
         return {}
     ends = {p.topic_partition: p.end_offset for p in previous.partitions}
     return in_same_logs(ends, previous.found, following.found)
-
-
-def count_late(previous: Plan, following: Draft) -> Draft:
-    """``following`` with what came too late for the window before it: a number for each partition, and a warning."""
-    late = late_between(previous, following)
-    if not late:
-        return following
-    partitions = tuple(replace(p, late=late.get(p.topic_partition, 0)) for p in following.partitions)
-    warning = (
-        f"{sum(late.values())} offsets came too late for the window before this one, of run {previous.by.run}: "
-        f"{_first(late)}. They lie before this window and are read by neither. Plan that run anew (re_plan) if it has "
-        "not committed; give late records more time (idle_timeout); or go by position: startup_mode='group-offsets' "
-        "with bounded_mode='timestamp'."
-    )
-    return replace(following, partitions=partitions).with_warnings([warning])
-
-
-def from_the_one_before(previous: Plan, window: Draft) -> Draft:
-    """``window`` from where the window before it ended, if that was at a record past the boundary.
-
-    That record may be gone since. The first one past the boundary is another then, and lies behind late records that
-    the window before has left to this one.
-    """
-    ends = _ends_of(previous, window)
-    left = {tp: ends[tp] for p in previous.partitions if p.past_end and (tp := p.topic_partition) in ends}
-
-    def joined(p: PlannedPartition) -> PlannedPartition:
-        start = max(left.get(p.topic_partition, p.start_offset), p.log_start_offset or 0)
-        if start >= p.start_offset:
-            return p
-        why = f"{p.start_reason} → where the window before ended"
-        return replace(p, range=OffsetRange(start, p.end_offset), position=start, start_reason=why)
-
-    return replace(window, partitions=tuple(map(joined, window.partitions)))
-
-
-def without_the_next(following: Plan, window: Draft) -> Draft:
-    """``window`` up to where the window after it begins, which was planned before.
-
-    The first record of that one may be gone since. The first one past the boundary is another then, and lies behind
-    records of before the boundary that the window after this one has read.
-    """
-    joined = _ends_of(window, following)
-    starts = {p.topic_partition: p.start_offset for p in following.partitions if p.size and p.topic_partition in joined}
-
-    def cut(p: PlannedPartition) -> PlannedPartition:
-        end = max(p.start_offset, min(p.end_offset, starts.get(p.topic_partition, p.end_offset)))
-        if end == p.end_offset:
-            return p
-        past, why = (p.past_end or 0) + p.end_offset - end, f"{p.end_reason} → where the next window begins"
-        return replace(p, range=OffsetRange(p.start_offset, end), end_reason=why, past_end=past)
-
-    return replace(window, partitions=tuple(map(cut, window.partitions)))
-
-
-# ── lost records: what Kafka had deleted before the window was planned ────────────────────────────────────────────────
-# A time says nothing of what is gone: the look-up gives the first record that is left. The window before says it. Where
-# it ended before the log begins now, what lay between is in neither, and nobody can read it any more.
-
-
-def lost_between(previous: Plan, following: Draft) -> dict[TopicPartition, int]:
-    """How many offsets of each partition the window before did not read, and Kafka does not have; upper bounds.
-
-    Only where ``following`` starts with the log: behind an earlier record, what is gone came too late for the other.
-    """
-    ends = _ends_of(previous, following)
-    return {
-        p.topic_partition: p.start_offset - ends[p.topic_partition]
-        for p in following.partitions
-        if p.start_offset == p.log_start_offset and p.start_offset > ends.get(p.topic_partition, p.start_offset)
-    }
 
 
 def may_be_lost(
@@ -302,16 +265,6 @@ def _may_have_come_to(moment_ms: int, settings: TopicSettings | None, now_ms: in
     if settings is None or settings.retention_bytes is not None:
         return True
     return settings.retention_ms is not None and moment_ms + settings.retention_ms <= now_ms
-
-
-def with_lost(lost: Mapping[TopicPartition, int], following: Draft) -> Draft:
-    """``following`` with what is gone from in front of it, counted as lost."""
-
-    def counted(p: PlannedPartition) -> PlannedPartition:
-        gone = lost.get(p.topic_partition, 0)
-        return replace(p, lost=p.lost + gone, start_reason=f"{p.start_reason} → log start, {gone} lost") if gone else p
-
-    return replace(following, partitions=tuple(map(counted, following.partitions)))
 
 
 def may_lack(partitions: Sequence[TopicPartition]) -> str:
