@@ -44,7 +44,6 @@ from airflow_kafka_offsets.plan.lag_and_margin import (
     log_starts_in,
     log_starts_of,
     taken_within,
-    times_that_stay,
     together,
 )
 from airflow_kafka_offsets.plan.missing_topics import missing_for
@@ -224,10 +223,10 @@ def _taken_within(
             f"the configuration of topic {', '.join(hidden)} is hidden from this client",
             f"Give it the right DescribeConfigs on the topic, or leave out {named('min_retention_margin')}.",
         )
-    times = times_that_stay(logs, settings, margin_ms, now_ms)
-    young = cluster.offsets_for_times(times, "read_uncommitted") if times else {}
     ranges = {tp: OffsetRange(log.log_start_offset, log.high_watermark) for tp, log in logs.items()}
-    return taken_within(margin_ms, ranges, now_ms, young, settings, before)
+    return taken_within(
+        margin_ms, ranges, now_ms, lambda times: cluster.offsets_for_times(times, "read_uncommitted"), settings, before
+    )
 
 
 def left_by(plan: Draft, cluster: OffsetReader, now_ms: int) -> dict[TopicPartition, LagAndMargin] | None:

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.batch.situation import SettingsOf, Situation
 from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.errors import RetentionTooClose, named
 from airflow_kafka_offsets.kafka_values import OffsetRange, TopicPartition
-from airflow_kafka_offsets.plan.lag_and_margin import LogStart, taken_within, times_that_stay
+from airflow_kafka_offsets.plan.lag_and_margin import LogStart, taken_within
 from airflow_kafka_offsets.plan.plan import PlannedPartition
 from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.request.parse_request import PlanRequest
@@ -42,15 +42,20 @@ def near_retention(
     if least_ms is None or not unread:
         return []
     settings = s.need(SettingsOf(tuple(topics)))
-    times = times_that_stay(unread, settings, least_ms, now_ms)
-    young = s.cluster(Cluster.offsets_for_times, times, "read_uncommitted") if times else {}
     logs = {
         tp: OffsetRange(p.log_start_offset, p.end_offset + (p.past_end or 0))
         for tp, p in unread.items()
         if p.log_start_offset is not None
     }
     lines = []
-    for tp, taken in taken_within(least_ms, logs, now_ms, young, settings, before).items():
+    for tp, taken in taken_within(
+        least_ms,
+        logs,
+        now_ms,
+        lambda times: s.cluster(Cluster.offsets_for_times, times, "read_uncommitted"),
+        settings,
+        before,
+    ).items():
         start_offset, end_offset = unread[tp].start_offset, unread[tp].end_offset
         if taken > start_offset:
             read, left = min(taken, end_offset) - start_offset, max(0, taken - end_offset)

@@ -14,7 +14,7 @@ nothing (``cleanup.policy=compact``, no limits), there is no margin.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -93,7 +93,7 @@ def taken_within(
     margin_ms: int,
     logs: Mapping[TopicPartition, OffsetRange],
     now_ms: int,
-    young: Mapping[TopicPartition, int],
+    first_at: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]],
     settings: Mapping[str, TopicSettings],
     before: Mapping[TopicPartition, LogStart],
 ) -> dict[TopicPartition, int]:
@@ -101,14 +101,17 @@ def taken_within(
     known.
 
     :param logs: from the log start to the end of what is there.
-    :param young: the first offset whose record stays then by ``retention.ms``: at or after :func:`times_that_stay`;
-        absent where there is none.
+    :param first_at: asks for the first offset at or after a time; absent where there is none. Nobody is asked of topics
+        without a limit by time.
     :param settings: of the topics; absent where this client may not know.
     """
+    limits = {tp: settings[tp.topic].retention_ms for tp in logs if tp.topic in settings}
+    stay_from = {tp: max(0, now_ms + margin_ms - kept_ms) for tp, kept_ms in limits.items() if kept_ms is not None}
+    young = first_at(stay_from) if stay_from else {}
 
     def taken(tp: TopicPartition, log: OffsetRange) -> int:
         kept, found = settings.get(tp.topic), log.start_offset
-        if kept is not None and kept.retention_ms is not None:
+        if tp in stay_from:
             found = young.get(tp, log.end_offset)
         moved = _moved(log.start_offset, now_ms, before.get(tp))
         if moved is not None and (kept is None or kept.retention_bytes is not None):
@@ -153,14 +156,3 @@ def together(found: Iterable[LagAndMargin]) -> LagAndMargin:
         min(known("margin"), default=None),
         min(known("margin_ms"), default=None),
     )
-
-
-def times_that_stay(
-    partitions: Iterable[TopicPartition], settings: Mapping[str, TopicSettings], margin_ms: int, now_ms: int
-) -> dict[TopicPartition, int]:
-    """The time from which on a record is young enough by ``retention.ms`` when so much time has passed."""
-    return {
-        tp: max(0, now_ms + margin_ms - kept)
-        for tp in partitions
-        if tp.topic in settings and (kept := settings[tp.topic].retention_ms) is not None
-    }

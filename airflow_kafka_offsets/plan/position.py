@@ -18,7 +18,8 @@ from airflow_kafka_offsets.kafka_values import (
     TopicPartition,
     in_same_logs,
 )
-from airflow_kafka_offsets.plan.plan import Continuity, Draft, Found, Plan, PlannedPartition
+from airflow_kafka_offsets.plan.plan import Draft, Found, Plan, PlannedPartition
+from airflow_kafka_offsets.plan.ranges import continuity
 from airflow_kafka_offsets.request.modes import AtTimestamp
 
 
@@ -237,15 +238,5 @@ def _planned(one: Move, held: CommittedOffset | None, reason: str) -> PlannedPar
         leader_epoch=one.after.leader_epoch,
         lost=one.lost,
         skipped=one.skipped,
-        continuity=_continuity(one),
+        continuity=continuity(one.before.offset if one.before else None, offset, one.log),
     )
-
-
-def _continuity(one: Move) -> Continuity:
-    if one.before is None:
-        return "new"
-    if not one.changes:
-        return "contiguous"
-    if one.before.offset > one.log.high_watermark:
-        return "truncated"
-    return "gap" if one.after.offset > one.before.offset else "overlap"

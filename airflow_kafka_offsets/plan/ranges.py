@@ -195,11 +195,20 @@ def _continuity(
     saved = facts.saved.get(tp)
     if tp.topic in facts.recreated:
         return "re-created"
+    if saved is None and facts.positions is None:
+        return None
+    return continuity(saved, start_offset, snapshot, is_cut=tp in facts.cuts)
+
+
+def continuity(
+    saved: int | None, start_offset: int, log: PartitionSnapshot | None, *, is_cut: bool = False
+) -> Continuity:
+    """How a range joins the position's offset in the same log."""
     if saved is None:
-        return "new" if facts.positions is not None else None
+        return "new"
     if start_offset == saved:
         return "contiguous"
-    if tp in facts.cuts or (snapshot is not None and saved > snapshot.high_watermark):
+    if is_cut or (log is not None and saved > log.high_watermark):
         return "truncated"
     return "gap" if start_offset > saved else "overlap"
 

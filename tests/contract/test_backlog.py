@@ -117,4 +117,4 @@ def test_the_pace_is_that_of_the_last_two_plans_where_runs_have_no_interval(in_m
     in_memory.run("one", max_records=2)
     backlog = in_memory.resolve("two", max_records=2).plan.found.backlog
     assert (backlog.carried_over, backlog.more_runs, backlog.expiring) == (5, 3, 0)
-    assert backlog.because.endswith("seconds between two runs")
+    assert backlog.because.endswith(" s between two runs")

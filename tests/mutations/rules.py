@@ -236,7 +236,7 @@ RULES = (
     Mutation("K16", "_resolve_end", Instead("_checked_end(tp, until_offset, 'specific offset', start, snapshot)", "_checked_end(tp, until_offset - 1, 'specific offset', start, snapshot)")),
     Mutation("K17", "do", Instead("why_anew(at_hand)", "why_anew(at_hand) or 'again'")),
     Mutation("K18", "_refuse_another_log", Never("lines")),
-    Mutation("K18", "_continuity", Never("tp in facts.cuts or (snapshot is not None and saved > snapshot.high_watermark)")),
+    Mutation("K18", "continuity", Never("is_cut or (log is not None and saved > log.high_watermark)")),
     Mutation("K19", "draft", Never("request.of_plan is not None"), "tests/contract/test_given_plan.py"),
     Mutation("K19", "take_plan", Instead("values_by_topic(ends)", "values_by_topic(dict.fromkeys(ends, 'latest-0'))"), "tests/contract/test_given_plan.py"),
     Mutation("K20", "_within_log", Instead("end - given.offsets", "end")),

@@ -11,7 +11,6 @@ from airflow_kafka_offsets.plan.lag_and_margin import (
     lag_and_margin,
     log_starts_of,
     taken_within,
-    times_that_stay,
     together,
 )
 from tests.builders import plan, planned, snap, tp
@@ -107,7 +106,7 @@ def test_what_may_be_taken_within_three_hours(settings, young, before, taken):
         3 * HOUR,
         {tp(): OffsetRange(100, 200)},
         NOW,
-        {} if young is None else {tp(): young},
+        lambda _: {} if young is None else {tp(): young},
         {} if settings is None else {"orders": settings},
         {} if before is None else {tp(): before},
     )
@@ -130,10 +129,12 @@ def test_retention_takes_nothing_that_is_not_said_whatever_the_order_of_the_time
             break
         gone += len(segment)
     settings = {"orders": TopicSettings("CreateTime", kept_ms)}
-    stays = times_that_stay([tp()], settings, margin_ms, now_ms)[tp()]
-    young = next((offset for offset, time in enumerate(times) if time >= stays), None)
-    log = {tp(): OffsetRange(0, len(times))}
-    taken = taken_within(margin_ms, log, now_ms, {} if young is None else {tp(): young}, settings, {})[tp()]
+
+    def first_at(asked):
+        young = next((offset for offset, time in enumerate(times) if time >= asked[tp()]), None)
+        return {} if young is None else {tp(): young}
+
+    taken = taken_within(margin_ms, {tp(): OffsetRange(0, len(times))}, now_ms, first_at, settings, {})[tp()]
     assert gone <= taken
     for offset in range(gone):
         own = lag_and_margin(offset, snap(0, len(times)), now_ms, record_ms=times[offset], settings=settings["orders"])
@@ -143,9 +144,16 @@ def test_retention_takes_nothing_that_is_not_said_whatever_the_order_of_the_time
 
 def test_only_topics_with_a_limit_by_time_are_looked_up():
     settings = {"orders": BY_TIME, "payments": BY_SIZE, "kept": KEPT}
-    asked = [tp(0), tp(0, "payments"), tp(0, "kept"), tp(0, "hidden")]
-    assert times_that_stay(asked, settings, HOUR, NOW) == {tp(0): NOW + HOUR - DAY}
-    assert times_that_stay(asked, settings, HOUR, 0) == {tp(0): 0}, "never a time that stands for something else"
+    logs = dict.fromkeys([tp(0), tp(0, "payments"), tp(0, "kept"), tp(0, "hidden")], OffsetRange(0, 9))
+    asked = []
+
+    def first_at(times):
+        asked.append(times)
+        return {}
+
+    taken_within(HOUR, logs, NOW, first_at, settings, {})
+    taken_within(HOUR, logs, 0, first_at, settings, {})
+    assert asked == [{tp(0): NOW + HOUR - DAY}, {tp(0): 0}], "never a time that stands for something else"
 
 
 def test_a_pace_is_of_one_log():
