@@ -44,7 +44,7 @@ def test_a_batch_that_another_run_left_says_whose_it_was_and_where_that_run_fail
     taken = iso(left.plan.resolved_at_ms // 60_000 * 60_000)
     assert first_of(in_memory.resolve("next").assignment) == (
         f"This run does batch 1 again: run dag/left/resolve, which took it at {taken}, failed in orders.spark; 6 "
-        "records that have come since wait for the next run."
+        "records have come since, for the next run."
     )
 
 
