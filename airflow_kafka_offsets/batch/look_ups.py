@@ -123,7 +123,8 @@ def _log_now(pipeline: PipelineLog, run: RunKey | None) -> LogNow:
 def _windows_beside(
     pipeline: PipelineLog, claim: TimeClaim
 ) -> tuple[StoredBatch | None, StoredBatch | None, int | None]:
-    """Each is listed in the month of the moment where it joins the window: in most cases one month.
+    """Each is listed in the month of the moment where it joins the window: in most cases one month. Of those after it
+    it is the first in that month, adjacent or not.
 
     Where no window ends in the month where this one begins, the last month before that has any is listed, too.
     """
@@ -142,7 +143,7 @@ def _windows_beside(
         earlier = sorted(place for place in pipeline.window_places() if place < places[0])
         found = found.union(*map(named_in, earlier[-1:]))
     before = planned(sorted(other.name for other in found if other.end_ms == claim.start_ms))
-    after = planned(sorted(other.name for other in found if other.start_ms == claim.end_ms))
+    after = planned(sorted(other.name for other in found if other.start_ms >= claim.end_ms))
     ended = sorted((other.end_ms, other.name) for other in found if other.end_ms <= claim.start_ms)
     last = before or planned(name for _, name in reversed(ended))
     bounds = last.log.plan.asked.window_bounds if last else None

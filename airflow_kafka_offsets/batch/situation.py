@@ -119,8 +119,8 @@ class TopicsThatExist(About[tuple[str, ...], ClusterDescription | None]):
 
 
 class WindowsBeside(About[TimeClaim, tuple[StoredBatch | None, StoredBatch | None, int | None]]):
-    """The window that ends where this one begins, the one that begins where this one ends, and when the last one ends
-    that does so before; ``None``: there is none.
+    """The window that ends where this one begins, the first one that begins where this one ends or later, and when the
+    last one ends that does so before; ``None``: there is none.
     """
 
 

@@ -175,7 +175,8 @@ def moves(
 #   came after that, in front of the first one past it, are in neither window: they are *late*, and counted as offsets.
 #   (Records that came later still lie behind that one, in the next window's range, and are read there.)
 # - It ended at a record past the boundary, which is gone since. The first one past it is another then: the next window
-#   begins all the same where the one before ended, and ends where the one after begins.
+#   begins all the same where the one before ended, and ends where any one after begins: adjacent or not, and also if it
+#   reads nothing. Then a record behind it says so; else it was planned at the end of its log.
 # - It ended before the log begins now: what lay between is *lost*. A time says nothing of what is gone.
 
 
@@ -188,17 +189,18 @@ def joined(window: Draft, before: Plan | None, after: Plan | None = None, *, fir
     """
     ended = _ends_of(before, window) if before else {}
     left = {p.topic_partition for p in before.partitions if p.past_end} if before else set()
-    begins = {p.topic_partition: p.start_offset for p in after.partitions if p.size} if after else {}
-    begins = {tp: begins[tp] for tp in begins.keys() & _ends_of(window, after)} if after else {}
+    begins = {p.topic_partition: p.start_offset for p in after.partitions if p.size or p.past_end} if after else {}
+    begins = {tp: begins[tp] for tp in begins.keys() & _ends_of(window, after, apart=True)} if after else {}
 
     def fit(p: PlannedPartition) -> PlannedPartition:
         tp, log_start, why, until = p.topic_partition, p.log_start_offset or 0, p.start_reason, p.end_reason
         start = min(p.start_offset, max(ended[tp], log_start)) if tp in ended and tp in left else p.start_offset
         if start < p.start_offset:
             why = f"{why} → where the window before ended"
-        end = max(start, min(p.end_offset, begins.get(tp, p.end_offset)))
+        end = min(p.end_offset, max(begins.get(tp, p.end_offset), log_start))
         if end < p.end_offset:
             until = f"{until} → where the next window begins"
+        start = min(start, end)
         gone = max(0, start - ended.get(tp, start)) if first and start == p.log_start_offset else 0
         return replace(
             p,
@@ -225,14 +227,17 @@ def joined(window: Draft, before: Plan | None, after: Plan | None = None, *, fir
     )
 
 
-def _ends_of(previous: Draft, following: Draft) -> dict[TopicPartition, int]:
-    """Where the window before ended, of the partitions whose log is the same; nothing where the two do not join."""
+def _ends_of(previous: Draft, following: Draft, *, apart: bool = False) -> dict[TopicPartition, int]:
+    """Where the window before ended, of the partitions whose log is the same; nothing where the two do not join.
+
+    :param apart: whether others may lie between the two.
+    """
     before, after = previous.asked, following.asked
     if not before.window_bounds or not after.window_bounds:
         return {}
     if before.window_bounds_by_topic or after.window_bounds_by_topic:
         return {}  # the bounds are those around all topics
-    if before.window_bounds[1] != after.window_bounds[0]:
+    if not apart and before.window_bounds[1] != after.window_bounds[0]:
         return {}
     ends = {p.topic_partition: p.end_offset for p in previous.partitions}
     return in_same_logs(ends, previous.found, following.found)

@@ -306,6 +306,25 @@ def test_a_window_reads_nothing_that_the_next_one_has_read_though_its_first_reco
     assert pipeline.resolve("first", **first).assignment.warnings == (), "nor does it miss what the next one has"
 
 
+@pytest.mark.parametrize("is_planned", [True, False], ids=["the second reads nothing", "nobody has planned the second"])
+def test_a_window_reads_nothing_that_a_later_one_has_read_though_another_lies_between(
+    memory: AnyCluster, store: LocalStore, group: str, is_planned: bool
+) -> None:
+    """Of three hours the third has read all, for its first record comes first; and that one is gone. It was twice."""
+    hours = [NOW_MS - (48 - hour) * HOUR for hour in range(4)]
+    first, second, third = (window(*both) for both in pairwise(hours))
+    memory.create_topic("orders", 1)
+    memory.produce("orders", timestamps_ms=[hours[2], hours[0], hours[1], hours[0]])
+    pipeline = Pipeline(memory.reader, store, "orders", group, {})
+    if is_planned:
+        assert pipeline.run("second", **second).ranges == [(0, 0)]
+    assert pipeline.run("third", **third).ranges == [(0, 4)]
+    memory.delete_records("orders", 1)
+    assert pipeline.run("first", **first).ranges == [(1, 1)]
+    assert pipeline.run("second", **second).plan.empty
+    assert pipeline.lake.offsets() == {0: [0, 1, 2, 3]}
+
+
 @pytest.mark.parametrize("by", ["compaction", "retention"])
 def test_a_window_reads_what_the_one_before_has_left_to_it_though_its_first_record_is_gone(
     memory: AnyCluster, store: LocalStore, group: str, by: str
