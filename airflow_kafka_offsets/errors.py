@@ -354,7 +354,8 @@ class WorkStoreLost(RefusedError, code="AKO-302"):
         return (
             f"Pipeline {self.pipeline!r} has no batch in work store {self.store}, but task {self.task} has succeeded "
             "before. Its position is lost: to apply the startup mode again would skip records, or read them twice.\n"
-            "If pipeline_id or work_store was changed, set it back. Else restore the work store; or trigger a run "
+            "If pipeline_id, group_id or work_store was changed, set it back; to go on with another group, give "
+            "pipeline_id the old name. Else restore the work store; or trigger a run "
             'with the conf {"kafka_offsets": {"restart": true}}, which applies the startup mode once more.'
         )
 

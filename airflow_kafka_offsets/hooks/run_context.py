@@ -37,11 +37,14 @@ class AirflowSurroundings(NoAirflow):
 
     :ivar pipeline: the pipeline_id that the task plans for.
     :ivar steps: the metrics that say how long the engine's steps take in this task.
+    :ivar is_alone: whether the task never had another pipeline, unless its DAG was edited, and no claim of an output
+        says so.
     """
 
     context: Any
     pipeline: str
     steps: Mapping[Step, Gauge]
+    is_alone: bool = False
 
     @property
     def instance(self) -> str:
@@ -65,12 +68,15 @@ class AirflowSurroundings(NoAirflow):
         """Whether the task has succeeded for this pipeline in another run, earlier or later than this one.
 
         A task has many pipelines where it is mapped, or where a template names the group or the pipeline_id, and each
-        of them has a first run: so it is looked for by name. Where the XComs were purged, any success counts.
+        of them has a first run: so it is looked for by name. Where the XComs were purged, or the task has one pipeline
+        alone, any success counts: that was before its group, or its pipeline_id, was edited.
         """
         ti = self.context["ti"]
         asked = {"dag_id": run.dag_id, "task_ids": [run.task_id], "states": ["success"]}
         if ti.get_ti_count(**asked) <= ti.get_ti_count(**asked, run_ids=[run.run_id]):
             return False
+        if self.is_alone:
+            return True
         names = set()
         for run_id in {run.run_id, *runs_that_succeeded_last(ti)}:
             names |= set(

@@ -336,6 +336,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
         )
         self._refuse_what_is_wrong()
         self._output_origin = _output_origin(sink, output_name)
+        self._has_one_pipeline = is_settled([kafka_config_id, group_id, pipeline_id])
 
     def _refuse_what_is_wrong(self) -> None:
         """:raises InvalidRequest: what no template can put right."""
@@ -526,10 +527,12 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
             f"{pipeline.store.uri}"
         )
         steps: dict[Step, Gauge] = {"decide": "look_up_seconds", "carry out": "plan_seconds"}
-        around = AirflowSurroundings(context, pipeline.pipeline_id, steps)
+        run = run_key(context)
+        is_alone = self._has_one_pipeline and run.map_index < 0 and (not output or self._output_origin != "fixed")
+        around = AirflowSurroundings(context, pipeline.pipeline_id, steps, is_alone)
         try:
             with hook.open_cluster() as cluster:
-                me = Actor(run_key(context), around.instance)
+                me = Actor(run, around.instance)
                 return assign_batch(RunsBatch(request, me), World(pipeline, cluster, around)), about
         except KafkaOffsetsError:  # it does nothing, so there is no line to come first
             self._tell(about)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from testbed.dag_runs import RunResult
+from testbed.dag_runs import RunResult, load_dag, run_dag
 from tests.airflow.conftest import STORE, Orders
 
 Said = Callable[[], str]
@@ -90,6 +92,39 @@ def test_a_second_pipeline_of_one_dag_has_a_first_run_of_its_own(orders: Orders,
     orders.group, orders.output = f"{group}-second", orders.output.with_name("second")
     assert orders.run().state == "success"
     assert orders.committed == {0: 2}
+
+
+ONE_TASK = """
+from datetime import datetime
+from airflow.sdk import DAG
+from airflow_kafka_offsets import ResolveStartupOffsetsOperator
+
+with DAG("TOPIC", schedule=None, start_date=datetime(2026, 1, 1)):
+    ResolveStartupOffsetsOperator(
+        task_id="resolve", topics="TOPIC", group_id="GROUP", startup_mode="earliest-offset", OUTPUT
+    )
+"""
+
+
+@pytest.mark.parametrize("output", ["", 'output_name="/lake/{{ run_id }}"'], ids=["no output", "one for each run"])
+def test_another_group_in_the_dag_is_no_first_start(orders: Orders, airflow: Path, said: Said, output: str) -> None:
+    """The default pipeline_id has the group's name in it: the topic was read once more from its start, all green."""
+    dag = airflow / "dags" / f"{orders.topic}.py"
+
+    def run_with(group: str, **words: Any) -> RunResult:
+        dag.write_text(ONE_TASK.replace("TOPIC", orders.topic).replace("GROUP", group).replace("OUTPUT", output))
+        return run_dag(load_dag(dag, orders.topic), conf={"kafka_offsets": words})
+
+    orders.produce(5)
+    assert run_with(orders.group).state == "success"
+    said()
+
+    refused = run_with(f"{orders.group}-2")
+
+    assert refused.states("resolve") == ["failed"]
+    assert "If pipeline_id, group_id or work_store was changed, set it back" in said()
+    assert run_with(f"{orders.group}-2", restart=True).state == "success"
+    dag.unlink()
 
 
 def test_where_the_xcoms_of_all_runs_are_gone_a_success_is_enough_to_refuse(
