@@ -337,6 +337,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
         self._refuse_what_is_wrong()
         self._output_origin = _output_origin(sink, output_name)
         self._has_one_pipeline = is_settled([kafka_config_id, group_id, pipeline_id])
+        self._is_named_by_index = "map_index" in str(pipeline_id)
 
     def _refuse_what_is_wrong(self) -> None:
         """:raises InvalidRequest: what no template can put right."""
@@ -377,10 +378,10 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
     def pipeline_log(self, context: Any, hook: KafkaOffsetsHook) -> PipelineLog:
         """The log of this task's pipeline.
 
-        :raises InvalidRequest: a mapped task whose pipeline nobody names.
+        :raises InvalidRequest: a mapped task whose pipeline nobody names, or its index alone.
         """
         run = run_key(context)
-        if not self.pipeline_id and run.map_index >= 0:
+        if run.map_index >= 0 and (self._is_named_by_index or not self.pipeline_id):
             raise InvalidRequest(
                 (
                     "A mapped resolve task needs a pipeline_id that goes with what it maps over, such as the topic: "

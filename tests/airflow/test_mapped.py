@@ -49,10 +49,11 @@ def test_a_commit_may_be_mapped_over_plans(run: Run, broker: KafkaBroker, group:
     assert [committed_offsets(broker, group, name) for name in names] == [{0: 2}, {0: 2}]
 
 
+@pytest.mark.parametrize("dag_id", ["mapped_without_a_name", "mapped_by_index"])
 def test_a_mapped_resolve_without_a_name_for_each_pipeline_is_refused(
-    run: Run, topic: Any, group: str, said: Said
+    run: Run, topic: Any, group: str, said: Said, dag_id: str
 ) -> None:
-    result = run("mapped_without_a_name", {"topic": topic(1), "group": group})
+    result = run(dag_id, {"topic": topic(1), "group": group})
     assert result.states("resolve") == ["failed"]
     assert "A mapped resolve task needs a pipeline_id that goes with what it maps over, such as the topic" in said()
 

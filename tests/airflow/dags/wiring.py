@@ -419,6 +419,11 @@ with DAG("mapped", schedule=None, params={**NAMES, "topics": ["none"], "output":
 with DAG("mapped_without_a_name", schedule=None, params=NAMES, **NATIVE, **COMMON):
     ResolveStartupOffsetsOperator.partial(task_id="resolve", **EARLIEST).expand(topics=[TOPIC])
 
+with DAG("mapped_by_index", schedule=None, params=NAMES, **NATIVE, **COMMON):
+    ResolveStartupOffsetsOperator.partial(
+        task_id="resolve", pipeline_id="{{ params.group }}/{{ ti.map_index }}", **EARLIEST
+    ).expand(topics=[TOPIC])
+
 with DAG("mapped_commit", schedule=None, params=NAMES, **NATIVE, **COMMON):
     resolve = ResolveStartupOffsetsOperator.partial(
         task_id="resolve", pipeline_id="{{ params.group }}/{{ task.topics }}", **EARLIEST
