@@ -175,7 +175,25 @@ class Books:
             newest = self.newest_commit(pipeline)
             if newest is None or newest.position != position:
                 self.hurt.setdefault(pipeline, set())
+        for folder in [folder for folder in self.logs if not self.committed(folder)]:
+            self._excuse_what_was_overwritten(folder)
         self.on_group_changed()
+
+    def _excuse_what_was_overwritten(self, folder: str) -> None:
+        """An older copy may call rows verified that the batch has given up since: nobody looks at them again."""
+        planned = self.planned(folder)
+        if planned is not None and planned.plan.batch is not None:
+            wrong = self.wrong_splits(planned.plan).keys() & self.verified_splits(folder)
+            output, key = planned.plan.asked.output or "", planned.plan.batch.key
+            self.late |= dict.fromkeys((output, key, split) for split in wrong)
+
+    def has_looked_at_output(self, pipeline: str) -> bool:
+        """Whether a driver of a batch that the store has now has begun since the store was lost."""
+        plans = {
+            folder: planned.plan.plan_id for _, folder in self.batches(pipeline) if (planned := self.planned(folder))
+        }
+        begun = [t for (folder, _), tries in self.tries.items() if folder in plans for t in tries]
+        return any(t.begun_at >= self.store_changed_at and t.plan_id == plans[t.folder] for t in begun)
 
     def batches(self, pipeline: str) -> Iterator[tuple[int, str]]:
         """Number and folder of the log's batches in the store, ascending."""

@@ -90,6 +90,7 @@ BROKEN = (
     _broken("a driver looks at its report", ("SplitAttempt.report", Never("rival is not None or replaced is not None"))),
     _broken("nothing written is no write", ("Attempt.may_have_written", Always("wrote"))),
     _broken("UnknownOutput", ("refuse_unknown_output", Never("unknown"))),
+    _broken("a topic that the plan lacks is emptied in its own output", ("Batch.topics", Instead("self._plans", "[self.plan]")), possible="delete_topic add_partition_or_topic"),
     _broken("a batch that is done again knows those after it", ("_later_keys", Never("_is_committed"))),
 )  # fmt: skip
 

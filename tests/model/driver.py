@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.errors import DataLoss
+from airflow_kafka_offsets.errors import DataLoss, LateAttempt, PlanReplaced
 from airflow_kafka_offsets.log.read_reports import SplitAttempt, begin, require_current
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, ReadReport
 from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.topic_outputs import TOPIC, of_topic
 from airflow_kafka_offsets.spark.batch_job import refuse_unknown_output
-from airflow_kafka_offsets.spark.job_batch import planned_batch
+from airflow_kafka_offsets.spark.job_batch import Batch, planned_batch
 from tests.builders import job_arguments
 from tests.model.lake import Row, log_of
 from tests.model.steps import Killed, SparkFailed, pause, wait_at
@@ -36,16 +37,25 @@ def drive(world: World, handed: Handed, split: int, *, short: bool = False) -> N
     _look(world, attempt)
     pause("read the records", SparkFailed)
     rows = _read(world, plan, split, short)
-    if world.looks:
-        _look(world, attempt)
-    fate = wait_at("swap")
-    if fate is None or fate.arrived:
-        world.lake.swap(output, batch.key, split, frozenset(rows))
-        world.books.on_swap(attempt, plan, frozenset(rows))
-    if fate is not None:
-        raise Killed if fate.then == "dies" else SparkFailed
+    for number, (part, of_part) in enumerate(_parts(output, batch, rows)):
+        if world.looks:
+            _look(world, attempt, wrote=number > 0)
+        fate = wait_at("swap")
+        if fate is None or fate.arrived:
+            world.lake.swap(part, batch.key, split, frozenset(of_part))
+            world.books.on_swap(attempt, plan, world.lake.splits(output, batch.key).get(split, frozenset()))
+        if fate is not None:
+            raise Killed if fate.then == "dies" else SparkFailed
     pause("read it back", SparkFailed)
     attempt.report(_report(plan, attempt, rows))
+
+
+def _parts(output: str, batch: Batch, rows: set[Row]) -> list[tuple[str, set[Row]]]:
+    """Each output that the split changes, with its rows: as ``RowSink.tables_of`` finds them."""
+    if TOPIC not in output:
+        return [(output, rows)]
+    ids = {topic: batch.plan.found.topic_ids.get(topic) for topic in sorted(batch.topics)}
+    return [(of_topic(output, topic), {row for row in rows if row[0][1] == ids[topic]}) for topic in ids]
 
 
 def drive_by_offsets(world: World, handed: Handed, split: int) -> None:
@@ -81,9 +91,14 @@ class _Sink:
         return self._world.lake.keys(self._output)
 
 
-def _look(world: World, attempt: SplitAttempt) -> None:
+def _look(world: World, attempt: SplitAttempt, *, wrote: bool = False) -> None:
     since = world.books.tick()
-    attempt.look()
+    try:
+        attempt.look(wrote=wrote)
+    except (LateAttempt, PlanReplaced) as error:
+        if wrote:
+            attempt.note_failure(error, lambda: False, wrote=True)
+        raise
     world.books.on_attempt_looked(attempt, since)
 
 

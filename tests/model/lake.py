@@ -7,11 +7,14 @@ rows of one key and split at once, or nothing is changed.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import cache
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.plan import Plan
+from airflow_kafka_offsets.plan.topic_outputs import TOPIC
 
 Log = tuple[str, str, int]  # cluster, topic id, partition
 Row = tuple[Log, int, int]  # offset, how often the log was cut
@@ -34,6 +37,8 @@ def planned_rows(plan: Plan) -> dict[int, set[tuple[Log, int]]]:
 
 
 class Lake:
+    """Who reads an output by a pattern, ``/lake/{topic}``, reads those of all topics: also of one that is gone."""
+
     def __init__(self) -> None:
         self.outputs: dict[str, dict[str, dict[int, Rows]]] = defaultdict(lambda: defaultdict(dict))
 
@@ -42,16 +47,29 @@ class Lake:
 
     def splits(self, output: str, key: str) -> dict[int, Rows]:
         """The splits that hold rows: what has none leaves no trace."""
-        return {split: rows for split, rows in self.outputs[output].get(key, {}).items() if rows}
-
-    def rows(self, output: str, key: str) -> set[Row]:
-        return set().union(*self.outputs[output].get(key, {}).values())
+        found: dict[int, Rows] = {}
+        for keys in self._of(output):
+            for split, rows in keys.get(key, {}).items():
+                if rows:
+                    found[split] = found.get(split, frozenset()) | rows
+        return found
 
     def keys(self, output: str) -> list[str]:
         """The keys that have rows, as a reader of the whole base finds them."""
-        return [key for key, splits in self.outputs[output].items() if any(splits.values())]
+        return list(
+            dict.fromkeys(key for keys in self._of(output) for key, splits in keys.items() if any(splits.values()))
+        )
 
     def remove(self, output: str, keys: Iterable[str]) -> None:
         """A person removes what ``UnknownOutput`` names."""
-        for key in keys:
-            self.outputs[output].pop(key, None)
+        for of_topic in self._of(output):
+            for key in keys:
+                of_topic.pop(key, None)
+
+    def _of(self, output: str) -> list[dict[str, dict[int, Rows]]]:
+        return [keys for name, keys in self.outputs.items() if _outputs(output).fullmatch(name)]
+
+
+@cache
+def _outputs(pattern: str) -> re.Pattern[str]:
+    return re.compile(re.escape(pattern).replace(re.escape(TOPIC), "[a-z0-9_]+"))

@@ -16,6 +16,8 @@ def words_for(world: World, run: Run, error: Exception) -> dict[str, Any]:
     """The words of the next run's conf; empty where it needs none."""
     chosen = world.choices[run.pipeline]
     match error:
+        case errors.GroupMoved() if run.ask.get("group_moved") == "adopt-group":  # a committed batch adopts nothing
+            word, value = "group_moved", "keep-checkpoint"
         case errors.GroupMoved() | errors.StoreBehindGroup():
             word, value = "group_moved", chosen["group_moved"]
         case errors.ClusterChanged():

@@ -59,8 +59,17 @@ MODES = st.fixed_dictionaries(
         "commit_mode": st.sampled_from(["on-success", "on-success", "checkpoint-only"]),
         "require_report": st.sampled_from([True, True, True, True, False]),
         "given_offsets": st.booleans(),  # where no report is required
+        "by_topic": st.booleans(),  # whether each topic has an output; where no job is given offsets
     }
 )
+EDITS: dict[str, Any] = {  # of a DAG, between two runs or before one is cleared
+    "topic_pattern": st.sampled_from(["orders", "orders.+"]),
+    "startup_mode": st.sampled_from(["earliest-offset", "group-offsets", "latest-offset", "timestamp"]),
+    "commit_mode": st.sampled_from(["on-success", "checkpoint-only"]),
+    "filter_restored_partitions": st.booleans(),
+    "group_id": st.sampled_from(["g", "g-c"]),
+    "isolation_level": st.sampled_from(["read_committed", "read_uncommitted"]),
+}
 ASK = st.one_of(
     st.just({}),
     st.just({}),
@@ -79,20 +88,20 @@ ASK = st.one_of(
             "unavailable": st.just("hold"),
             "hold": st.lists(PLACE.map(lambda tp: f"{tp.topic}-{tp.partition}"), min_size=1, max_size=2, unique=True),
             "new_partition": st.sampled_from(["latest", "timestamp"]),
-            # Of a DAG that was edited.
-            "topic_pattern": st.just("orders"),
-            "startup_mode": st.sampled_from(["earliest-offset", "group-offsets", "latest-offset", "timestamp"]),
-            "commit_mode": st.sampled_from(["on-success", "checkpoint-only"]),
-            "filter_restored_partitions": st.booleans(),
-            "group_id": st.sampled_from(["g", "g-c"]),
-            "isolation_level": st.sampled_from(["read_committed", "read_uncommitted"]),
             "end": st.integers(0, 12).map(lambda second: T + 1000 * second),
+            **EDITS,
         },
     ),
 )
 HOLDS: dict[str, Any] = {"unavailable": "hold", "hold": ["orders-1"]}
 REDO = {"redo": True}
-MORE = st.sampled_from([{}, {}, {"re_plan": True}, REDO, {"data_loss": "advance"}, HOLDS])
+MORE = st.one_of(
+    st.sampled_from([{}, {}, {"re_plan": True}, REDO, {"data_loss": "advance"}, HOLDS]),
+    st.fixed_dictionaries(
+        {},
+        optional={"re_plan": st.just(True), "splits": st.integers(1, 3), "max_records": st.integers(1, 4), **EDITS},
+    ),
+)
 Records = list[tuple[TopicPartition, int, int]]
 RECORDS = st.lists(st.tuples(PLACE, st.integers(1, 4), st.sampled_from((0, 0, 0, 3, -6))), max_size=2)
 OFFSET = st.integers(0, 12)
@@ -207,6 +216,7 @@ class Model(RuleBasedStateMachine):
         }
         for mode in modes.values():
             mode["given_offsets"] &= not mode["require_report"]
+            mode["by_topic"] &= not mode["given_offsets"]
         self.world = World(modes, looks=looks)
         for pipeline in PIPELINES:
             self.world.choices[pipeline] = {
@@ -237,7 +247,9 @@ class Model(RuleBasedStateMachine):
         seconds=st.integers(1, 9),
         pauses=PAUSES,
         splits=st.integers(1, 2),
-        words=st.sampled_from([{}, {}, {"data_loss": "advance"}, {"isolation_level": "read_committed"}]),
+        words=st.sampled_from(
+            [{}, {}, {"data_loss": "advance"}, {"isolation_level": "read_committed"}, {"topic_pattern": "orders"}]
+        ),
     )
     def window_run(
         self, pipeline: str, first: int, seconds: int, pauses: int, splits: int, words: dict[str, Any]
@@ -311,7 +323,7 @@ class Model(RuleBasedStateMachine):
     def clear_resolve(self, which: int, more: dict[str, Any], pauses: int, lives: bool) -> None:
         """Also a second scheduler: the tries before may still be there."""
         run = self._run(which)
-        self._begin(run, pauses, lives, **({} if run.window and more in (REDO, HOLDS) else more))
+        self._begin(run, pauses, lives, **({} if run.window and more == REDO else self._edited(run, more)))
 
     @precondition(lambda self: self.world.running)
     @rule(which=WHICH)
@@ -324,7 +336,7 @@ class Model(RuleBasedStateMachine):
     @rule(which=WHICH, more=MORE)
     def clear_all(self, which: int, more: dict[str, Any]) -> None:
         run = self._run(which)
-        self._through(run, **({} if run.window and more == HOLDS else more))
+        self._through(run, **self._edited(run, more))
 
     @precondition(lambda self: self._handed())
     @rule(which=WHICH, pauses=PAUSES, short=st.sampled_from([False, False, False, True]), only=st.booleans())
@@ -850,9 +862,17 @@ class Model(RuleBasedStateMachine):
         pipeline = PIPELINES[0] if self.one else pipeline
         if ask.get("group_moved") == "chosen":
             ask = {**ask, "group_moved": self.world.choices[pipeline]["group_moved"]}
+        return self.world.new_run(pipeline, self._asks(ask))
+
+    def _asks(self, ask: dict[str, Any]) -> dict[str, Any]:
         if "lose_store" in self.possible:  # the group alone tells of the loss, and an edited DAG asks another one
-            ask = {name: word for name, word in ask.items() if name not in ("group_id", "commit_mode")}
-        return self.world.new_run(pipeline, ask)
+            return {name: word for name, word in ask.items() if name not in ("group_id", "commit_mode")}
+        return ask
+
+    def _edited(self, run: Run, more: dict[str, Any]) -> dict[str, Any]:
+        """What a run is asked besides, when it is cleared; a window reads all of its time."""
+        not_for_it = ("startup_mode", "max_records", *HOLDS) if run.window else ()
+        return {name: word for name, word in self._asks(more).items() if name not in not_for_it}
 
     def _run(self, which: int) -> Run:
         return self.world.runs[-1 - which % len(self.world.runs)]

@@ -22,6 +22,7 @@ from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, RunKey, T
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, read_batch
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.position import ShiftBy
+from airflow_kafka_offsets.plan.topic_outputs import TOPIC
 from airflow_kafka_offsets.request.parse_request import RunContext, request_for
 from airflow_kafka_offsets.request.policies import Skip
 from tests import engine
@@ -38,7 +39,7 @@ from tests.model.store import MemoryStore
 TOPICS = ("orders", "orders-2")
 T = 1_704_103_200_000
 NOW = 1_800_000_000_000
-OF_THE_JOB = ("require_report", "given_offsets")
+OF_THE_JOB = ("require_report", "given_offsets", "by_topic")
 
 
 @dataclass(frozen=True)
@@ -345,7 +346,8 @@ class World:
         return self.outputs_of(pipeline)[self.edits[pipeline] % 2]
 
     def outputs_of(self, pipeline: str) -> tuple[str, str]:
-        return f"/lake/{pipeline}", f"/lake/{pipeline}-moved"
+        each = f"/{TOPIC}" if self.modes[pipeline]["by_topic"] else ""
+        return f"/lake/{pipeline}{each}", f"/lake/{pipeline}-moved{each}"
 
     def windows_output_of(self, pipeline: str) -> str:
         return f"{self.output_of(pipeline)}-windows"
