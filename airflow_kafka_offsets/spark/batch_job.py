@@ -21,7 +21,7 @@ from airflow_kafka_offsets.progress_log import EVERY_S, QUIET_S
 from airflow_kafka_offsets.spark.driver_jvm import jvm_of
 from airflow_kafka_offsets.spark.job_batch import Batch, planned_batch
 from airflow_kafka_offsets.spark.kafka_source import read_batch
-from airflow_kafka_offsets.spark.report import Divided, report_batch, still_whole
+from airflow_kafka_offsets.spark.report import Divided, report_batch, require_what_is_held, still_whole
 from airflow_kafka_offsets.spark.sinks.sink_contract import Merged
 
 Write = Callable[[DataFrame, Any], Any]
@@ -47,6 +47,7 @@ def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None
     :param argv: the job's arguments, by default ``sys.argv[1:]``.
     :param options: further options of Spark's Kafka source; see :func:`read_batch`.
     :raises UnknownOutput: the output holds batches that the log does not know; nothing was written.
+    :raises DataLoss: compaction has taken records that the output has; nothing was written.
     :raises InvalidRequest: the sink writes another output than the resolve task has, or two drivers could
         overwrite each other's commit of it; nothing was begun.
     """
@@ -59,6 +60,8 @@ def for_each_batch(spark: SparkSession, write: Write, argv: Sequence[str] | None
         refuse_unknown_output(spark, batch, write)
         _refuse_rows_of_another_log(spark, batch, write)
         records = read_batch(spark, batch, **{**getattr(write, "source_options", {}), **options})
+        if batch.attempt > 1 and _is_committed(batch):
+            require_what_is_held(spark, batch, write, records)
     with progress_lines(spark, f"{name}: writes"):
         try:
             written = write(records, batch)

@@ -233,11 +233,15 @@ def _with_end_of_avro(text: str) -> str:
 
 def _schema_of(spark: SparkSession, name: str, given: FieldFormat) -> StructType:
     """:raises InvalidRequest: it is no DDL of columns."""
+    from py4j.protocol import Py4JJavaError
+
     text = given.schema or ""
     try:
         found: StructType = spark.createDataFrame([], text).schema
     except PySparkException as error:
         raise _unreadable(name, str(error)) from None
+    except Py4JJavaError as error:  # CHAR(3), VARCHAR(50)
+        raise _unreadable(name, error.java_exception.getMessage()) from None
     if found.names == ["value"] and not re.match(r"\s*(struct\s*<)?\s*`?value\b", text, re.IGNORECASE):
         raise _unreadable(name, f"{text!r} is a type without a column.")  # Spark makes the column "value" of it
     return found

@@ -160,7 +160,12 @@ class Batch:
     @property
     def may_have_gaps(self) -> bool:
         """Whether some offsets may have no record: a topic is compacted, or only committed records are read."""
-        return self.plan.asked.isolation_level == "read_committed" or self._is_compacted()
+        return self.plan.asked.isolation_level == "read_committed" or self.may_be_compacted
+
+    @cached_property
+    def may_be_compacted(self) -> bool:
+        """Whether a topic is. Spark's own client is asked once."""
+        return self._is_compacted()
 
     @cached_property
     def earlier_set_aside(self) -> list[Mapping[str, Any]]:

@@ -19,7 +19,7 @@ from typing import Any, cast, get_args
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from airflow_kafka_offsets.errors import InvalidRequest, LateAttempt, StoreUnavailable
+from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, LateAttempt, StoreUnavailable
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.verify_reads import PartitionRead, Proof, ReadReport
 from airflow_kafka_offsets.plan.splits import FEW_RECORDS
@@ -121,13 +121,8 @@ def still_whole(spark: SparkSession, batch: Batch, sink: Any) -> bool:
 
     Bad records count where any attempt has set them aside: a reader of all outputs sees each of them.
     """
-    if not hasattr(sink, "written"):
-        return False
     try:
-        frame = sink.written(spark, batch)
-        for place in other_places(batch) if frame is not None else ():
-            if (set_aside := place.written(spark, batch)) is not None:
-                frame = offsets_of(frame).unionByName(offsets_of(set_aside))
+        frame = held(spark, batch, sink)
         counts = count_offsets(frame, batch) if frame is not None else {}
     except Exception as error:
         log.warning("%s failed, and its output cannot be read back: %s", batch._begun, error)
@@ -135,6 +130,44 @@ def still_whole(spark: SparkSession, batch: Batch, sink: Any) -> bool:
     whole = frame is not None and has_every_offset(batch, counts)
     log.warning("%s failed; its output has %s.", batch._begun, "each record once" if whole else "not each record once")
     return whole
+
+
+def held(spark: SparkSession, batch: Batch, sink: Any) -> DataFrame | None:
+    """Topic, partition and offset of what the outputs hold of the split, bad records too; ``None``: nobody knows."""
+    frame = sink.written(spark, batch) if hasattr(sink, "written") else None
+    if frame is None:
+        return None
+    set_aside_before = (place.written(spark, batch) for place in other_places(batch))
+    return union_of([offsets_of(found) for found in (frame, *set_aside_before) if found is not None])
+
+
+def require_what_is_held(spark: SparkSession, batch: Batch, sink: Any, records: DataFrame) -> None:
+    """Return if Kafka still has what the outputs hold of a committed batch's ranges. Compaction may have taken some.
+
+    :param records: are read once for this and for the write.
+    :raises DataLoss: it has not. It is on record that nothing was written.
+    """
+    if not batch.may_be_compacted:
+        return
+    try:
+        if (there := held(spark, batch, sink)) is None:
+            return
+        ranges = [(*p.topic_partition, p.start_offset, p.end_offset) for p in batch.partitions]
+        planned = f.broadcast(spark.createDataFrame(ranges, "t STRING, p INT, first BIGINT, past BIGINT"))
+        there = there.join(
+            planned, f.expr("topic = t AND partition = p AND offset >= first AND offset < past"), "left_semi"
+        )
+        gone = records_without(there, records.persist()).groupBy("topic", "partition").count().collect()
+        if gone:
+            raise DataLoss(
+                sorted(f"{row[0]}[{row[1]}]: compaction has taken {row[2]} records" for row in gone),
+                f"{batch.plan.batch} is committed, and the output has them: to do it again would take them out. "
+                "Nothing was written, and there is nothing to do. To write what Kafka has left all the same: delete "
+                f"the output's rows where {batch.row_filter}. Then clear the Spark task.",
+            )
+    except BaseException:
+        batch._begun.report_nothing_written()
+        raise
 
 
 def offsets_of(frame: DataFrame, names: Mapping[str, str] | None = None, *more: str) -> DataFrame:

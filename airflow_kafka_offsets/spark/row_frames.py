@@ -36,6 +36,7 @@ SOURCE_COLUMNS = ("topic", "partition", "offset")
 SETTINGS = {
     "spark.sql.subexpressionElimination.enabled": "false",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",  # before Spark 4 a date that is none could end the job
+    "spark.sql.legacy.json.allowEmptyString.enabled": "false",  # an empty text is no number
 }
 MEANING = {"spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": "UTC"}
 """What an expression means, as the session has it while the frames are made: the rest of a job keeps its own."""
@@ -96,9 +97,8 @@ def decode(records: DataFrame, batch: Batch) -> RowFrames:
             return found.divided(good(found.rows, batch), bad(found.bad, batch))
 
     Spark reads Kafka once for each of the frames that is used, unless the records are persisted before. The session
-    gets ``spark.sql.subexpressionElimination.enabled=false`` and ``spark.sql.legacy.timeParserPolicy=CORRECTED``; its
-    time zone and ANSI mode stay, and the expressions go by UTC and ANSI mode all the same (not in Spark Connect). The
-    limit of bad records is checked by the commit.
+    gets what :data:`SETTINGS` has; its time zone and ANSI mode stay, and the expressions go by UTC and ANSI mode all
+    the same (not in Spark Connect). The limit of bad records is checked by the commit.
 
     :param records: what ``write`` is handed.
     :param batch: that ``write`` is handed with them.

@@ -258,18 +258,22 @@ def _last_stable_offset(broker: KafkaBroker, topic: str) -> int:
     return int(futures[partition].result(30).offset)
 
 
-@pytest.fixture
-def compacted(broker: KafkaBroker, topic: Callable[..., str]) -> str:
-    """A topic that has lost records to compaction. The cleaner looks every 15 s; the broker is told to hurry."""
-    admin = broker.admin()
-    hurry = ConfigEntry("log.cleaner.backoff.ms", "50", incremental_operation=AlterConfigOpType.SET)
-    this_broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[hurry])
-    for future in admin.incremental_alter_configs([this_broker]).values():
+COMPACTED = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}
+NOT_YET = {"min.compaction.lag.ms": "86400000"}
+
+
+def _configure(broker: KafkaBroker, kind: ResourceType, name: str, config: Mapping[str, str]) -> None:
+    entries = [ConfigEntry(*item, incremental_operation=AlterConfigOpType.SET) for item in config.items()]
+    changed = ConfigResource(kind, name, incremental_configs=entries)
+    admin = broker.admin()  # kept until it has answered
+    for future in admin.incremental_alter_configs([changed]).values():
         future.result(30)
-    config = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}
-    name = topic(config=config)
-    for _ in range(4):
-        broker.produce(name, [(0, b"same", b"%d" % n, n) for n in range(20)])
+
+
+def compact(broker: KafkaBroker, name: str) -> None:
+    """Let a topic of `COMPACTED` lose its first records. The cleaner looks every 15 s; the broker is told to hurry."""
+    _configure(broker, ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "50"})
+    _configure(broker, ResourceType.TOPIC, name, dict.fromkeys(NOT_YET, "0"))
 
     def first_offset() -> int:
         broker.produce(name, [(0, b"other", b"x", None)])  # a segment is closed by what comes after it
@@ -282,4 +286,13 @@ def compacted(broker: KafkaBroker, topic: Callable[..., str]) -> str:
             consumer.close()
 
     wait_for("the first records are compacted away", lambda: first_offset() > 0)
+
+
+@pytest.fixture
+def compacted(broker: KafkaBroker, topic: Callable[..., str]) -> str:
+    """A topic that has lost records to compaction."""
+    name = topic(config=COMPACTED)
+    for _ in range(4):
+        broker.produce(name, [(0, b"same", b"%d" % n, n) for n in range(20)])
+    compact(broker, name)
     return name

@@ -1,10 +1,11 @@
 """Delta: the rows of a key and split are replaced in one commit of the table, and a late driver's commit is fenced off.
 
 ``overwrite`` is ``replaceWhere`` on the key's columns. Each write is a transaction of the application
-``kafka-offsets/<key>/<split>``, with the attempt as its version: Delta skips a version that is not above the recorded
-one, and lets a commit fail while another of the same application has come in between. The batch's own number would be
-wrong here: a batch done again has the same number, and Delta would skip it without a word. So each commit also carries
-its attempt as ``userMetadata``, and the table's history is asked whether it is there.
+``kafka-offsets/<key>/<split>``: Delta skips a version that is not above the recorded one, and lets a commit fail while
+another of the same application has come in between. The batch's own number would be wrong here: a batch done again has
+the same number, and Delta would skip it without a word. So the version is the attempt's number and, behind it, a number
+of this call: a job may write a batch twice. Each commit also carries it as ``userMetadata``, and the table's history is
+asked whether it is there.
 
 The table is partitioned by ``kafka_split``, after the columns that are asked for. Delta finds conflicts by partition:
 without it, of two splits that write at the same time the slower one fails (12 of 18 writes did), and all its work is
@@ -15,6 +16,7 @@ to be done again. Writers that do get in each other's way, such as two windows, 
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import re
@@ -56,10 +58,12 @@ OWN_OPTIONS = (
     *("mergeSchema", "overwriteSchema"),
 )
 NEWEST_COMMITS = 20
+CALLS_OF_AN_ATTEMPT = 1_000_000
 _LOG = "_delta_log"
 TYPE_WIDENING = "delta.enableTypeWidening"
 STATS_COLUMNS, STATS_COUNT = "delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols"
 _PASS_OVER = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
+_TRANSACTION = ("spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion")
 _ABSENT = ("PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE")
 _NOT_DELTAS = "Cannot write into v1 table"
 _OVERTAKEN = "DELTA_CONCURRENT_TRANSACTION"
@@ -101,8 +105,9 @@ class DeltaSink(TableSink):
         self.check(spark)
         if self.mode == "append" and not self.written(spark, batch).isEmpty():
             raise InvalidRequest([_CANNOT_REPEAT.format(batch.key, batch.split, self.output)])
-        attempted = commit_label(batch)
-        options = {**dict(self.options), **self._transaction(batch), "userMetadata": attempted}
+        transaction = self._transaction(batch)
+        attempted = commit_label(batch, transaction)
+        options = {**dict(self.options), **transaction, "userMetadata": attempted}
         keyed = with_key(records, batch)
 
         def write() -> None:
@@ -158,6 +163,17 @@ class DeltaSink(TableSink):
             empty.save(self.path)
         else:
             empty.saveAsTable(self.sql_name)
+
+    def require_safe_merge(self, spark: SparkSession) -> None:
+        """:raises InvalidRequest: Delta would pass over a MERGE, as one that the table has on record."""
+        if named := [name for name in _TRANSACTION if spark.conf.get(name, None)]:
+            raise InvalidRequest(
+                [
+                    f"The session has {' and '.join(named)}: Delta passes over a MERGE whose version is not above the "
+                    f"one that {self.output} has, and tells nobody. Nothing was written. Leave these settings out: an "
+                    "upsert may be done twice."
+                ]
+            )
 
     def check(self, spark: SparkSession) -> None:
         require_one_delta_writer(spark, self.output, self.path, self.sql_name)
@@ -249,7 +265,7 @@ class DeltaSink(TableSink):
             }
         return {
             "txnAppId": f"kafka-offsets/{batch.key}/{batch.split}",
-            "txnVersion": str(batch.attempt),
+            "txnVersion": str(batch.attempt * CALLS_OF_AN_ATTEMPT + next(_calls)),
         }
 
     def has_commit(self, spark: SparkSession, label: str) -> bool:
@@ -308,10 +324,13 @@ def _leaves(schema: StructType, parent: str = "") -> Iterator[tuple[str, bool]]:
             yield name, isinstance(field.dataType, ordered)
 
 
-def commit_label(batch: SinkBatch) -> str:
+def commit_label(batch: SinkBatch, transaction: Mapping[str, str]) -> str:
     """What a commit says about itself in the table's history."""
-    return json.dumps({BATCH_COLUMN: batch.key, SPLIT_COLUMN: batch.split, "attempt": batch.attempt})
+    said = {BATCH_COLUMN: batch.key, SPLIT_COLUMN: batch.split, "attempt": batch.attempt}
+    return json.dumps(said | {"version": transaction["txnVersion"]})
 
+
+_calls = itertools.count(1)
 
 _OTHER_CATALOG = (
     "{} is in a catalog of Spark's session that is not Delta's. Nothing was written. For this job, set "

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 METRICS = "write.metadata.metrics"
 MERGE_ISOLATION = "write.merge.isolation-level"
+WAP_ID, WAP_BRANCH = "spark.wap.id", "spark.wap.branch"
 OWN_OPTIONS = ("isolation-level", "validate-from-snapshot-id", "overwrite-mode", "mergeSchema", "merge-schema")
 _OVERTAKEN = ("Found conflicting files", "Found conflicting deleted files", "Found new conflicting delete files")
 _CHANGED_WHILE_MERGING = "Runtime file filtering is not possible: the table has been concurrently modified"
@@ -119,6 +120,14 @@ class IcebergSink(TableSink):
         write_among_others(write, (*_OVERTAKEN, _CHANGED_WHILE_MERGING))
 
     def check(self, spark: SparkSession) -> None:
+        if spark.conf.get(WAP_ID, None):
+            raise InvalidRequest(
+                [
+                    f"The session has {WAP_ID}: Iceberg may stage what is written to {self.output}, and no reader sees "
+                    "it, nor this sink. Nothing was written. Write to a branch instead (spark.wap.branch), and publish "
+                    "it between Spark and the commit."
+                ]
+            )
         require_one_iceberg_writer(spark, self.output, table_parts(self.table))
 
     def columns(self, rows: DataFrame) -> StructType | None:
@@ -151,8 +160,9 @@ class IcebergSink(TableSink):
 
     def _snapshot(self, spark: SparkSession) -> int | None:
         spark.catalog.refreshTable(self.sql_name)
-        row = spark.table(f"{self.sql_name}.refs").where("name = 'main'").select("snapshot_id").first()
-        return None if row is None else int(row[0])
+        refs = spark.table(f"{self.sql_name}.refs")
+        newest = {row[0]: int(row[1]) for row in refs.select("name", "snapshot_id").collect()}
+        return newest.get(spark.conf.get(WAP_BRANCH, "main"), newest.get("main"))  # a new branch begins at main
 
     def make(self, rows: DataFrame) -> None:
         """The table, with the columns of these rows, if there is none."""
@@ -166,8 +176,10 @@ class IcebergSink(TableSink):
             f"CREATE TABLE IF NOT EXISTS {self.sql_name} ({columns}) USING iceberg {partitions} TBLPROPERTIES ({full})"
         )
 
-    def require_serializable_merge(self, spark: SparkSession) -> None:
+    def require_safe_merge(self, spark: SparkSession) -> None:
         """:raises InvalidRequest: two that merge at the same time could both put a key in."""
+        if not self._exists(spark):
+            return
         level = self._properties(spark).get(MERGE_ISOLATION, "serializable")
         if level != "serializable":
             raise InvalidRequest(

@@ -170,9 +170,8 @@ def _merge(into: DeltaSink | IcebergSink, keys: Sequence[str], records: DataFram
     in_two_rows = f"GROUP BY {', '.join(f's.{quoted(name)}' for name in keys)} HAVING count(*) > 1 LIMIT 1"
 
     def write() -> None:
+        into.require_safe_merge(spark)
         into.make(source)
-        if isinstance(into, IcebergSink):
-            into.require_serializable_merge(spark)
         evolved(source, into, batch, fill=True).createOrReplaceTempView(view)
         # MERGE would update them all. PostgreSQL has a unique index.
         if not spark.sql(f"SELECT 1 FROM {into.sql_name} AS t JOIN {view} AS s ON {same_key} {in_two_rows}").isEmpty():

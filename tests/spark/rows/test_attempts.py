@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from airflow_kafka_offsets.errors import InvalidRequest, LateAttempt, PlanReplaced, ReadNotVerified
+from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, LateAttempt, PlanReplaced, ReadNotVerified
 from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.entries import Planned
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
@@ -19,8 +20,9 @@ from airflow_kafka_offsets.spark.sinks import files
 from airflow_kafka_offsets.spark.sinks.sink_arguments import output_of, sink_of
 from airflow_kafka_offsets.stores.objects import create_object
 from airflow_kafka_offsets.values.row_definition import FieldFormat, RowDefinition
+from testbed.broker import KafkaBroker
 from tests.contract.troubles import Killed, die
-from tests.spark.conftest import RUN, Plans, planned_anew, require_read
+from tests.spark.conftest import COMPACTED, NOT_YET, RUN, Plans, committed, compact, planned_anew, require_read
 from tests.spark.rows.conftest import Rows, json_rows, order
 from tests.stores.builders import as_it_is_now
 
@@ -275,3 +277,24 @@ def test_the_split_of_a_reader_of_folders_keeps_its_topic(rows: Rows, plans: Pla
     batch = plans.batch({(numeric, 0): (0, 1), (word, 0): (0, 1)})
     rows.do(batch, STRICT, rows.bad, sink={**rows.good, "partition_by": ["topic"]})
     require_read(batch)
+
+
+@pytest.mark.parametrize("job", [sink, typed])
+def test_a_committed_batch_keeps_the_rows_whose_records_compaction_has_taken(
+    rows: Rows, plans: Plans, broker: KafkaBroker, topic: Callable[..., str], job: Callable[[Rows, StoredBatch], None]
+) -> None:
+    """Its run is cleared a week later. The topic has the newest record of each key; the output has the history."""
+    name = topic(config=COMPACTED | NOT_YET)
+    broker.produce(name, [(0, b"same", order(number), None) for number in range(10)])
+    batch = plans.batch({(name, 0): (0, 10)})
+    for _ in range(2):
+        job(rows, batch)
+        rows.require_each_once(batch, 10)
+        committed(batch)
+    compact(broker, name)
+    with pytest.raises(DataLoss, match=r"\[0\]: compaction has taken 9 records\n.* there is nothing to do"):
+        job(rows, batch)
+    assert rows.offsets(rows.good) == list(range(10))
+    shutil.rmtree(rows.good["path"])  # as the message says, for who wants what is left
+    job(rows, batch)
+    assert rows.offsets(rows.good) == [9]

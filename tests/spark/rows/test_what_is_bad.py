@@ -145,6 +145,12 @@ JSON: dict[str, dict[bytes, Any]] = {
         b'{"price":123456789}': Bad(NOT_JSON),
         b'{"price":"dear"}': Bad(NOT_JSON),
     },
+    "price DOUBLE": {
+        b'{"price":1e400}': float("inf"),
+        b'{"price":"Infinity"}': float("inf"),
+        b'{"price":1,"more":%s}' % (b"9" * 1_001): Bad(NOT_JSON),
+        b'{"price":1,"more":%s}' % (b"[" * 1_001 + b"]" * 1_001): Bad(NOT_JSON),
+    },
     "at TIMESTAMP": {
         b'{"at":"2026-01-01T00:00:00+02:00"}': datetime(2025, 12, 31, 22),
         b'{"at":"2026-01-01 00:00:00"}': datetime(2026, 1, 1),  # UTC
@@ -350,15 +356,25 @@ def test_an_expression_means_the_same_in_a_session_with_other_settings(spark: Sp
         "CAST(value.at AS DATE) AS d",
     ]
     definition = json_rows(f"{KIND}, at TIMESTAMP", select=[*select, "TIMESTAMP '2026-01-01 00:00:00' AS t"])
-    values = [*KINDS[:3], b'{"kind":"1","n":1,"at":"2026-11-21T23:30:00Z"}']
+    values = [*KINDS[:3], b'{"kind":"1","n":1,"at":"2026-11-21T23:30:00Z"}', b'{"kind":"1","n":""}']
     with with_settings(spark, MEANING):
         expected = became(spark, values, definition)
-    assert [type(each).__name__ for each in expected] == ["tuple", "Bad", "Bad", "tuple"]
+    assert [type(each).__name__ for each in expected] == ["tuple", "Bad", "Bad", "tuple", "Bad"]
     others = {"spark.sql.ansi.enabled": "false", "spark.sql.session.timeZone": "Asia/Tokyo"}
     with with_settings(spark, others):
         found = became(spark, values, definition)
         assert {name: spark.conf.get(name) for name in others} == others
     assert found == expected
+    with with_settings(spark, {"spark.sql.legacy.json.allowEmptyString.enabled": "true"}):
+        assert became(spark, values, definition) == expected
+
+
+def test_a_zero_byte_that_postgresql_would_not_take_is_bad_by_the_pages_expectation(spark: SparkSession) -> None:
+    expect = {"no zero byte": "NOT contains(value.kind, char(0))"}
+    definition = json_rows(KIND, expect=expect, select=["replace(value.kind, char(0), '') AS x"])
+    found = became(spark, [b'{"kind":"a\\u0000b"}', b'{"kind":"ab"}', b'{"n":1}'], definition)
+    assert found == [Bad("the expectation 'no zero byte' is not met"), "ab", None]
+    assert became(spark, [b'{"kind":"a\\u0000b"}'], json_rows(KIND, select=definition.select)) == ["ab"]
 
 
 def test_a_map_without_the_key_and_columns_with_blanks_and_dots_raise_on_no_record(spark: SparkSession) -> None:
@@ -378,6 +394,7 @@ def test_all_columns_are_those_of_the_source_and_none_of_ours(spark: SparkSessio
     [
         (json_rows("BIGINT"), "a type without a column"),
         (json_rows("ARRAY<INT>"), "a type without a column"),
+        (json_rows("name VARCHAR(50)"), "a schema that Spark does not read: .*varchar"),
         (json_rows("id INT, ID INT"), "the column id more than once"),
         (json_rows("kafka_batch STRING"), "the column kafka_batch, which is the sink's own"),
         (json_rows("offset INT, kafka_offset INT"), "the column kafka_offset more than once"),

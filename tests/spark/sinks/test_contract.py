@@ -58,6 +58,16 @@ def test_a_batch_that_is_done_again_with_other_rows_replaces_them_and_no_others(
         assert output.view() == {key: seen(some) for key, some in {**others, **left}.items()}
 
 
+def test_a_job_that_writes_its_batch_twice_leaves_what_it_has_written_last(
+    kind: str, output_of: Callable[[str], Output]
+) -> None:
+    """Both are one attempt: a first version of the rows, and then one with more in it."""
+    output, given = output_of(kind), rows(0, 1, value="enriched")
+    output.write(A, rows(0, 1))
+    assert output.write(A, given)["read"] == seen(given)
+    assert output.view() == {f"{A}/0": seen(given)}
+
+
 def test_old_rows_stay_if_the_source_fails_or_the_attempt_is_overtaken(
     kind: str, output_of: Callable[[str], Output]
 ) -> None:

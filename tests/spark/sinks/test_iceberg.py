@@ -96,6 +96,43 @@ def test_an_upsert_into_a_table_where_two_drivers_could_put_one_key_in_is_refuse
     assert output.ask("keys") == [A, B]
 
 
+def test_a_branch_that_is_published_before_the_commit_takes_a_batch_as_often_as_the_table_does(
+    output_of: Callable[[str], Output], lab: Lab
+) -> None:
+    """Write, audit, publish: a check that fails lets the next run do the batch again, on the branch."""
+    output, branch = output_of("iceberg"), {"spark.wap.branch": "audit"}
+    output.write(A, rows(0))
+    lab.ask("sql", statement=f"ALTER TABLE {table(output)} SET TBLPROPERTIES ('write.wap.enabled' = 'true')")
+    lab.ask("settings", values=branch)
+    try:
+        for attempt in (1, 2):
+            given = rows(5, 6, value=f"of attempt {attempt}")
+            assert output.write(B, given, attempt=attempt)["read"] == seen(given)
+        newer = {"do": "write", **output.command(B, rows(7), attempt=4)}
+        with pytest.raises(Failed, match="LateAttempt"):
+            output.write(B, rows(8), attempt=3, on_look={"meanwhile": [newer]})
+        output.write(B, given, attempt=5)
+    finally:
+        lab.ask("settings", values=dict.fromkeys(branch))
+    assert output.view() == {f"{A}/0": seen(rows(0))}
+    published = f"CALL lake.system.fast_forward('{table(output)}', 'main', 'audit')"
+    lab.ask("sql", statement=published)
+    assert output.view() == {f"{A}/0": seen(rows(0)), f"{B}/0": seen(given)}
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "upsert iceberg"])
+def test_a_snapshot_that_nobody_would_see_is_refused(kind: str, output_of: Callable[[str], Output], lab: Lab) -> None:
+    """An upsert reads nothing back, so its runs were green, and its table stayed empty."""
+    output = output_of(kind)
+    lab.ask("settings", values={"spark.wap.id": "audit"})
+    try:
+        with pytest.raises(Failed, match=r"The session has spark\.wap\.id: Iceberg may stage"):
+            output.write(A, [[0, "2026-11-22", "a", 1]])
+    finally:
+        lab.ask("settings", values={"spark.wap.id": None})
+    assert output.view() == {}
+
+
 def test_a_table_of_120_columns_whose_key_stands_last_has_its_bounds(
     output_of: Callable[[str], Output], lab: Lab
 ) -> None:
