@@ -317,7 +317,7 @@ def _problem(planned: PlannedPartition, read: PartitionRead | None, proof: Proof
         return f"twice: {read.row_count} rows for {read.offset_count} different offsets"
     if proof == "rows" and read.offset_count < size:
         return (
-            f"short: {read.offset_count} of {size} offsets. (On a compacted or transactional topic, persist the "
-            "records before they are written: then the report counts what Spark scanned.)"
+            f"short: {read.offset_count} of {size} offsets. (Does the job leave some out, by a filter, a join or "
+            "dropDuplicates? If that is meant, let it persist the records and return batch.scanned.)"
         )
     return None

@@ -288,7 +288,7 @@ OUTSIDE = (
     Mutation("topics: those of a plan before", "Batch._plans", Always("plan_object"), "tests/spark/rows/test_topic_outputs.py"),
     Mutation("report: the same topics", "report_batch", Without("_same_topics"), "tests/spark/test_for_each_batch.py"),
     Mutation("report: gaps compared", "_proof", Always("count_offsets"), "tests/spark/test_report_batch.py"),
-    Mutation("typed: old places looked at", "still_whole", Instead("other_places(batch) if frame is not None else ()", "()"), "tests/spark/rows/test_attempts.py"),
+    Mutation("typed: old places looked at", "held", Instead("other_places(batch)", "()"), "tests/spark/rows/test_attempts.py"),
     Mutation("typed: taken back", "report_batch", Without("take_back"), "tests/spark/rows/test_attempts.py"),
     Mutation("typed: a second output", "Batch.look", Instead("self.may_have_written", "False"), "tests/spark/rows/test_attempts.py"),
     Mutation("report: a failure that left less", "still_whole", Rather("has_every_offset", "whole = frame is not None or has_every_offset(batch, counts)"), "tests/spark/test_for_each_batch.py"),
