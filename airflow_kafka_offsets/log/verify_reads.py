@@ -317,7 +317,8 @@ def _problem(planned: PlannedPartition, read: PartitionRead | None, proof: Proof
         return f"twice: {read.row_count} rows for {read.offset_count} different offsets"
     if proof == "rows" and read.offset_count < size:
         return (
-            f"short: {read.offset_count} of {size} offsets. (Does the job leave some out, by a filter, a join or "
-            "dropDuplicates? If that is meant, let it persist the records and return batch.scanned.)"
+            f"short: {read.offset_count} of {size} offsets. (A job that leaves some out, by a filter, a "
+            "join or dropDuplicates, persists the records and returns batch.scanned. On a compacted or transactional "
+            "topic, persist them before they are written.)"
         )
     return None
