@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, Literal, get_args
 
 from airflow_kafka_offsets.json_columns import read_as
@@ -153,21 +153,19 @@ def audit_batches(records: Iterable[BatchRecord | OrdinaryBatch]) -> Iterator[Au
     """The batches of a log, the oldest first."""
     last: BatchLog | OrdinaryBatch | None = None
     passed: set[str] = set()
-    held: BatchRecord | OrdinaryBatch | None = None
-    for record in chain(records, [None]):
-        if isinstance(held, OrdinaryBatch):
-            last = held
-            yield held.audited
-        elif held is not None:
-            log = held.log
-            if record is not None and not log.committed:
+    for record, following in pairwise(chain(records, [None])):
+        if isinstance(record, OrdinaryBatch):
+            last = record
+            yield record.audited
+        elif record is not None:
+            log = record.log
+            if following is not None and not log.committed:
                 passed.add(log.plan.batch.key)
                 yield _passed_by(log)
             else:
-                yield _audited(held, log, [*_since(last, log, passed), *_starts(held)])
+                yield _audited(record, log, [*_since(last, log, passed), *_starts(record)])
                 passed.clear()
             last = log if log.committed else last
-        held = record
 
 
 def audit_windows(records: Iterable[BatchRecord]) -> Iterator[AuditedBatch]:

@@ -25,8 +25,6 @@ SECONDS_SUSPECTED_BELOW_MS = 10**11  # 1973-03-03; in seconds the same digits re
 
 
 _NOW = re.compile(r"now(?:\s*-\s*(?P<back>.+))?|-?(?P<duration>P.+)", re.IGNORECASE)
-_SHORT = re.compile(r"(\d{1,15})([wdhms])", re.IGNORECASE)
-_SHORT_S = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
 def is_relative(value: object) -> bool:
@@ -76,9 +74,6 @@ def _back_ms(text: str) -> int:
     duration = match["back"] or match["duration"]
     if duration is None:
         return 0
-    short = _SHORT.fullmatch(duration.strip())
-    if short:
-        return 1000 * int(short[1]) * _SHORT_S[short[2].lower()]
     try:
         return parse_duration_ms(duration)
     except ValueError:
@@ -123,26 +118,28 @@ def short_time(duration_ms: int) -> str:
     return "0 s"
 
 
+_SHORT = re.compile(r"[0-9]{1,15}[wdhms]", re.IGNORECASE)
 _DURATION = re.compile(
-    r"(?a:(N)d|p(?:(N)w)?(?:(N)d)?(?:t(?:(N)h)?(?:(N)m)?(?:(N)s)?)?)".replace("N", r"\d{1,15}"), re.IGNORECASE
+    r"(?a:p(?:(N)w)?(?:(N)d)?(?:t(?:(N)h)?(?:(N)m)?(?:(N)s)?)?)".replace("N", r"\d{1,15}"), re.IGNORECASE
 )
-_DAYS = (1, 7, 1)
-_UNIT_S = (3_600, 60, 1)
+_UNITS_S = (3_600, 60, 1)
 
 
 def parse_duration_parts(value: str) -> tuple[int, int]:
-    """Days, and the milliseconds beside them, of an ISO 8601 duration (``P90D``, ``PT36H``) or of ``90d``.
+    """Days, and the milliseconds beside them, of an ISO 8601 duration (``P90D``, ``PT36H``) or of ``90d``, ``36h``.
 
     Months and years have no fixed length. Days have one only where no clocks are changed, so they are returned apart.
 
     :raises ValueError: what is wrong with it, in a sentence that can follow the parameter's name.
     """
-    match = _DURATION.fullmatch(value.strip())
+    written = value.strip()
+    if _SHORT.fullmatch(written):
+        written = f"P{'T' * (written[-1].lower() in 'hms')}{written}"
+    match = _DURATION.fullmatch(written)
     if match is None or not any(match.groups()):
         raise ValueError(f"is {value!r}; give days (90d) or an ISO 8601 duration without months and years (P90D)")
-    counts = [int(count or 0) for count in match.groups()]
-    days = sum(count * unit for count, unit in zip(counts[:3], _DAYS, strict=True))
-    return days, 1000 * sum(count * unit for count, unit in zip(counts[3:], _UNIT_S, strict=True))
+    weeks, days, *rest = (int(count or 0) for count in match.groups())
+    return 7 * weeks + days, 1000 * sum(count * unit for count, unit in zip(rest, _UNITS_S, strict=True))
 
 
 def parse_duration_ms(value: str) -> int:
