@@ -217,7 +217,7 @@ def _window(order: RunsBatch, s: Situation) -> Decision:
     if own is not None and own.folder == f"windows/{claim.name}":  # the records may be gone by now
         raise BatchGone(str(me.run), str(claim), "was cleaned away", own.output)
     if request.policies.answers["another_airflow"] == "fail":
-        refuse_another_airflows_log(me, batch, batch.log.last_instance if batch else None)
+        refuse_another_airflows_log(me, batch)
     if batch is None:
         return _create_window(order, s, claim, number)
     refuse_another_of_this_run(request, me, batch)
@@ -240,7 +240,7 @@ def _create_window(order: RunsBatch, s: Situation, claim: Claim, number: int) ->
     fresh = window_draft(order, s, first=True)
     before, _, ended_ms = s.need(WindowsBeside(claim)) if isinstance(claim, TimeClaim) else (None, None, None)
     if order.request.policies.answers["another_airflow"] == "fail":
-        refuse_another_airflows_log(order.me, before, before.log.last_instance if before else None)
+        refuse_another_airflows_log(order.me, before)
     plan = before.log.plan if before else None
     moved = output_after(order.request, fresh.asked, plan, "the window before it is written to")
     fresh = fresh.with_warnings([moved] if moved else [])
@@ -271,7 +271,7 @@ def decide_commit(order: Commit, s: Situation) -> Follow:
     if batch is None:
         _refuse_another_store(order, reference.folder, s)
         raise BatchGone(str(me.run), f"batch {reference.folder}", "was cleaned away")
-    refuse_another_airflows_log(me, batch, batch.log.last_instance)
+    refuse_another_airflows_log(me, batch)
     plan, position = batch.log.plan, batch.log.planned.position
     if plan.plan_id != reference.plan_id:
         raise PlanReplaced(str(plan.batch), str(reference.plan_id), plan.plan_id)

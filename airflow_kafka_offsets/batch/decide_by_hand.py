@@ -89,7 +89,7 @@ def decide_reset(order: Reset, s: Situation) -> SetPosition | None:
     if committed is None or committed.position is None:
         raise _unfinished(newest)
     position = committed.position
-    refuse_another_airflows_log(order.me, newest, newest.log.last_instance)
+    refuse_another_airflows_log(order.me, newest)
     description = _topics_of(position, s)
     in_group = 0
     held: Held = {}
@@ -301,7 +301,7 @@ def decide_redo(order: Redo, s: Situation) -> Do:
         why = "it is not committed, so its pipeline's next run does it anyway" if batch else "it was cleaned away"
         raise BatchClosed("redo", key, why)
     plan = batch.log.plan
-    refuse_another_airflows_log(order.me, batch, batch.log.last_instance)
+    refuse_another_airflows_log(order.me, batch)
     gone = s.need(RecordsOf(plan)).missing(plan)
     if gone:
         raise DataLoss(

@@ -31,10 +31,11 @@ def refuse_another_airflow(pipeline: str, me: Actor, wrote: str | None, where: s
         raise AnotherAirflow(pipeline, me.instance, str(wrote), where)
 
 
-def refuse_another_airflows_log(me: Actor, batch: StoredBatch | None, wrote: str | None) -> None:
-    """:param wrote: the Airflow that an entry of the batch's log names."""
+def refuse_another_airflows_log(me: Actor, batch: StoredBatch | None) -> None:
+    """:raises AnotherAirflow: the last entry of the batch's log that names an Airflow names another one."""
     if batch is not None:
-        refuse_another_airflow(batch.log.plan.pipeline or "", me, wrote, f"its work store {batch.store.uri}")
+        where = f"its work store {batch.store.uri}"
+        refuse_another_airflow(batch.log.plan.pipeline or "", me, batch.log.last_instance, where)
 
 
 def refuse_another_airflows_group(

@@ -5,7 +5,6 @@ The group is looked at before the log: the key of a batch that the log does not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from airflow_kafka_offsets.batch.no_airflow import NoAirflow
@@ -76,13 +75,13 @@ def goes_on(order: RunsBatch, s: Situation) -> GoesOn:
     follows = held if held is not None and request.group_follows else {}  # checkpoint-only neither looks nor signs
     written = signature.own(follows)
     if request.policies.answers["another_airflow"] == "fail":
-        refuse_another_airflows_log(me, newest, newest.log.last_instance if newest else None)
+        refuse_another_airflows_log(me, newest)
         refuse_another_airflows_group(request, me, written)
     position, after = (newest.log.position, newest.log.position_after) if newest else (None, None)
     group_key = newest_batch(written)
     restart = _restart_word(request, newest, group_key)
     found = GoesOn(position, after, newest, group_key, restart=restart)
-    by_group = _position_of_group(description, held, written, position)
+    by_group = position_of_group(held or {}, written, description.cluster_id, description.topic_ids, position)
     if newest is None:
         refuse_another_pipeline(request, signature, follows)
         if restart is None and by_group is None and me.run and s.airflow(NoAirflow.has_succeeded_before, me.run):
@@ -137,15 +136,6 @@ def _last_number(newest: StoredBatch | None) -> int:
         return 0
     number = number_of(newest.log.plan.batch.key)
     return number if newest.log.committed else number - 1
-
-
-def _position_of_group(
-    description: ClusterDescription,
-    held: Held | None,
-    written: Mapping[TopicPartition, CommitMetadata],
-    before: Position | None,
-) -> Position | None:
-    return position_of_group(held or {}, written, description.cluster_id, description.topic_ids, before)
 
 
 def _restart_word(request: PlanRequest, newest: StoredBatch | None, group_key: str | None) -> str | None:
