@@ -84,8 +84,8 @@ def facts(
         if saved is None
         else {tp(n): offset for n, offset in saved.items()},
         recreated=frozenset(recreated),
-        start_times={tp(n): offset for n, offset in (start_times or {}).items()},
-        end_times={tp(n): offset for n, offset in (end_times or {}).items()},
+        starts={tp(n): offset for n, offset in (start_times or {}).items()},
+        ends={tp(n): offset for n, offset in (end_times or {}).items()},
     )
 
 

@@ -22,7 +22,6 @@ from airflow_kafka_offsets.batch.situation import (
     HasBegun,
     HighestAttempts,
     LogNow,
-    Logs,
     MorePartitions,
     NewestBatch,
     OffsetsOfGroup,
@@ -51,6 +50,7 @@ from airflow_kafka_offsets.log.read_reports import deciding_attempts, has_begun,
 from airflow_kafka_offsets.plan.backlog import Backlog, expiring, more_runs
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_table import first_few
+from airflow_kafka_offsets.plan.ranges import Logs
 from airflow_kafka_offsets.plan.records_now import RecordsNow, other_logs
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, time_claim_of_name
 from airflow_kafka_offsets.request.parse_request import PlanRequest

@@ -13,7 +13,6 @@ from airflow_kafka_offsets.batch.retention_margin import near_retention
 from airflow_kafka_offsets.batch.situation import (
     BacklogOf,
     Cuts,
-    Logs,
     MorePartitions,
     OffsetsOfGroup,
     RangeLookUps,
@@ -47,6 +46,7 @@ from airflow_kafka_offsets.plan.position import Position
 from airflow_kafka_offsets.plan.ranges import (
     Facts,
     Known,
+    Logs,
     ends_at_future,
     future_in_words,
     resolve,
@@ -109,9 +109,9 @@ def draft(request: PlanRequest, me: Actor, s: Situation, start: Start) -> Draft:
         known,
         held=held,
         snapshots=logs.snapshots,
-        start_times=logs.starts,
-        end_times=logs.ends,
-        newest_timestamps=logs.newest,
+        newest=logs.newest,
+        starts=logs.starts,
+        ends=logs.ends,
         future=logs.future,
     )
     compared = to_compare(request, facts)
@@ -186,7 +186,7 @@ def _known(request: PlanRequest, description: ClusterDescription, held: Held | N
     """
     position, saved = start.position, start.saved
     if position is not None and position.cluster_id != description.cluster_id:
-        return Facts({}, held, _on_another_cluster(request, position, description.cluster_id, held))
+        return Facts({}, committed=held, positions=_on_another_cluster(request, position, description.cluster_id, held))
     counted = saved if saved is not None and saved.cluster_id == description.cluster_id else None
     before, topic_ids = position or counted, description.topic_ids
     recreated = topics_made_anew(before.topic_ids if before else {}, topic_ids)
@@ -201,10 +201,10 @@ def _known(request: PlanRequest, description: ClusterDescription, held: Held | N
     offsets = counted.offsets if counted else {}
     return Facts(
         {},
-        held,
-        positions,
-        {tp: o.offset for tp, o in offsets.items() if tp.topic not in another},
-        recreated if positions is not None else frozenset(),
+        committed=held,
+        positions=positions,
+        saved={tp: o.offset for tp, o in offsets.items() if tp.topic not in another},
+        recreated=recreated if positions is not None else frozenset(),
         new_partition=request.policies.answers["new_partition"] if start.whole else "earliest",
     )
 

@@ -16,7 +16,6 @@ from airflow_kafka_offsets.broker.protocol import Cluster, EndOffset
 from airflow_kafka_offsets.kafka_values import (
     ClusterDescription,
     IsolationLevel,
-    PartitionSnapshot,
     RunKey,
     TopicPartition,
     TopicSettings,
@@ -27,7 +26,7 @@ from airflow_kafka_offsets.plan.backlog import Backlog
 from airflow_kafka_offsets.plan.commit_metadata import Held
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.position import SavedOffset
-from airflow_kafka_offsets.plan.ranges import Known
+from airflow_kafka_offsets.plan.ranges import Known, Logs
 from airflow_kafka_offsets.plan.records_now import RecordsNow
 from airflow_kafka_offsets.plan.window_claims import TimeClaim
 from airflow_kafka_offsets.request.parse_request import PlanRequest
@@ -57,27 +56,6 @@ class GroupNow:
 
     held: Held | None
     warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Logs:
-    """The partitions' logs.
-
-    :ivar snapshots: both ends of each.
-    :ivar newest: the newest timestamp in each, where an end is a time; asked before the ends are, so that what is
-        newest is in the plan's reach. Absent where there is no record.
-    :ivar starts: the first offset at or after the start's time; absent where there is no such record.
-    :ivar ends: the same for the end's time.
-    :ivar future: the first offset whose own time is of the future, where an end is a time; absent where there is none.
-    :ivar unanswered: partitions that are in none of these, because their leader has not answered, and why.
-    """
-
-    snapshots: Mapping[TopicPartition, PartitionSnapshot]
-    newest: Mapping[TopicPartition, int]
-    starts: Mapping[TopicPartition, int]
-    ends: Mapping[TopicPartition, int]
-    future: Mapping[TopicPartition, int]
-    unanswered: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 At = EndOffset | Known | SavedOffset

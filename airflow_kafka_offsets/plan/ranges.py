@@ -54,7 +54,28 @@ class Known(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class Logs:
+    """The partitions' logs.
+
+    :ivar snapshots: both ends of each.
+    :ivar newest: the newest timestamp in each, where an end is a time; asked before the ends are, so that what is
+        newest is in the plan's reach. Absent where there is no record.
+    :ivar starts: the first offset at or after the start's time; absent where there is no such record.
+    :ivar ends: the same for the end's time.
+    :ivar future: the first offset whose own time is of the future, where an end is a time; absent where there is none.
+    :ivar unanswered: partitions that are in none of these, because their leader has not answered, and why.
+    """
+
+    snapshots: Mapping[TopicPartition, PartitionSnapshot]
+    newest: Mapping[TopicPartition, int] = field(default_factory=dict)
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    future: Mapping[TopicPartition, int] = field(default_factory=dict)
+    unanswered: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts(Logs):
     """The resolver's whole input besides the request.
 
     :ivar committed: of the group; a partition without a commit is absent. ``None``: the group was not asked.
@@ -62,26 +83,16 @@ class Facts:
         every other partition is new.
     :ivar saved: the offsets of the position itself: what is jumped over is counted from there.
     :ivar recreated: topics that are another log than the position's; they start at their log start.
-    :ivar start_times: first offset at or after the time that a start, or a reset, is looked up by; absent where there
-        is no such record.
-    :ivar end_times: the same for the bounded timestamp.
-    :ivar newest_timestamps: of each partition, where the end is a time; absent where it has no record.
-    :ivar future: the first offset whose own time is of the future, where the end is a time; absent where there is none.
     :ivar cuts: the first offset from which on the log is another one than the one that the known start was taken from.
     :ivar held: why each partition is held that is. One that has a position is in no other answer: nobody was asked.
     :ivar new_partition: where a partition starts that has no position, and others have one.
     :ivar known_topics: of ``positions``.
     """
 
-    snapshots: Mapping[TopicPartition, PartitionSnapshot]
     committed: Mapping[TopicPartition, CommittedOffset] | None = None
     positions: Mapping[TopicPartition, Known] | None = None
     saved: Mapping[TopicPartition, int] = field(default_factory=dict)
     recreated: frozenset[str] = frozenset()
-    start_times: Mapping[TopicPartition, int] = field(default_factory=dict)
-    end_times: Mapping[TopicPartition, int] = field(default_factory=dict)
-    newest_timestamps: Mapping[TopicPartition, int] = field(default_factory=dict)
-    future: Mapping[TopicPartition, int] = field(default_factory=dict)
     cuts: Mapping[TopicPartition, int] = field(default_factory=dict)
     held: Mapping[TopicPartition, str] = field(default_factory=dict)
     new_partition: NewPartition = "earliest"
@@ -152,7 +163,7 @@ def _resolve_partition(request: PlanRequest, facts: Facts, tp: TopicPartition) -
         lost=lost,
         skipped=skipped,
         continuity=_continuity(facts, tp, start.offset, snapshot),
-        newest_timestamp=facts.newest_timestamps.get(tp),
+        newest_timestamp=facts.newest.get(tp),
         past_end=max(0, snapshot.end_offset - end_offset),
         held_back=snapshot.high_watermark - snapshot.end_offset,
     )
@@ -316,7 +327,7 @@ def _within_log(given: FromLogEnd, snapshot: PartitionSnapshot) -> int:
 def _from_time(
     request: PlanRequest, facts: Facts, timestamp_ms: int, tp: TopicPartition, snapshot: PartitionSnapshot
 ) -> Resolved:
-    offset = facts.start_times.get(tp)
+    offset = facts.starts.get(tp)
     if offset is None:
         _refuse_no_match(request, tp, timestamp_ms)
         none = f"no record at or after {iso(timestamp_ms)}"
@@ -495,7 +506,7 @@ def _resolve_end(
             return snapshot.end_offset, "latest"
         case AtTimestamp() as mode:
             timestamp_ms = mode.of(tp)
-            match_offset = facts.end_times.get(tp)
+            match_offset = facts.ends.get(tp)
             if ends_at_future(facts, tp):
                 end, reason = _end_at_future(request, facts, tp, snapshot)
             elif match_offset is None:
@@ -537,20 +548,20 @@ def _resolve_end(
 
 def ends_at_future(facts: Facts, tp: TopicPartition) -> bool:
     """Whether the look-up of the end found a record of the future: it would find that one at every later end too."""
-    return tp in facts.end_times and facts.end_times[tp] >= facts.future.get(tp, facts.end_times[tp] + 1)
+    return tp in facts.ends and facts.ends[tp] >= facts.future.get(tp, facts.ends[tp] + 1)
 
 
 def future_in_words(facts: Facts, tp: TopicPartition) -> str:
-    newest = facts.newest_timestamps.get(tp)
+    newest = facts.newest.get(tp)
     time = "" if newest is None else f" (the newest time in this partition is {iso(newest)})"
-    return f"{tp}: the record at offset {facts.end_times[tp]} has a time in the future{time}"
+    return f"{tp}: the record at offset {facts.ends[tp]} has a time in the future{time}"
 
 
 def _end_at_future(
     request: PlanRequest, facts: Facts, tp: TopicPartition, snapshot: PartitionSnapshot
 ) -> tuple[int, str]:
     """A position goes on to the end of the log, so that each record has its run; a window has no run after it."""
-    found = facts.end_times[tp]
+    found = facts.ends[tp]
     if not request.window:
         return snapshot.end_offset, f"the record at {found} has a time in the future → end"
     if request.policies.answers["data_loss"] == "fail":

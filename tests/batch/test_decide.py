@@ -41,7 +41,7 @@ from airflow_kafka_offsets.batch.orders import (
     TakeOver,
     Wait,
 )
-from airflow_kafka_offsets.batch.situation import GroupNow, Lacking, LogNow, Logs, Situation
+from airflow_kafka_offsets.batch.situation import GroupNow, Lacking, LogNow, Situation
 from airflow_kafka_offsets.broker.protocol import GroupDescription
 from airflow_kafka_offsets.kafka_values import (
     Actor,
@@ -57,6 +57,7 @@ from airflow_kafka_offsets.plan.commit_metadata import CommitMetadata
 from airflow_kafka_offsets.plan.plan import BatchName, Plan, VerifiedSplit
 from airflow_kafka_offsets.plan.planned_anew import shortened
 from airflow_kafka_offsets.plan.position import position_after
+from airflow_kafka_offsets.plan.ranges import Logs
 from airflow_kafka_offsets.plan.records_now import RecordsNow
 from airflow_kafka_offsets.plan.window_claims import TimeClaim, batch_name_of
 from airflow_kafka_offsets.request.modes import AtTimestamp

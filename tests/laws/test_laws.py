@@ -84,8 +84,8 @@ def situations(
         positions=positions,
         saved=draw(some(BEYOND)),
         recreated=draw(st.sets(st.sampled_from(["clicks", "orders"])).map(frozenset)) if positions else frozenset(),
-        start_times=draw(found),
-        end_times=draw(found),
+        starts=draw(found),
+        ends=draw(found),
     )
     return asked, facts
 
@@ -102,9 +102,7 @@ def test_start_is_at_most_end_and_within_the_log(situation):
     for p in rows:
         log = facts.snapshots[p.topic_partition]
         # A window is where its times were found, which may be past the ends that were asked first.
-        found = [
-            times[p.topic_partition] for times in (facts.start_times, facts.end_times) if p.topic_partition in times
-        ]
+        found = [times[p.topic_partition] for times in (facts.starts, facts.ends) if p.topic_partition in times]
         grown_to = max(found, default=0) if asked.window else 0
         assert log.log_start_offset <= p.start_offset <= max(log.high_watermark, grown_to)
         assert p.start_offset <= p.end_offset <= max(p.start_offset, log.end_offset, grown_to)
@@ -164,7 +162,7 @@ def test_resolving_twice_is_the_same_in_whatever_order_the_cluster_answers(situa
     again = Facts(
         **{
             name: reordered(getattr(facts, name), lambda _item: chance.random())
-            for name in ("snapshots", "committed", "positions", "saved", "start_times", "end_times")
+            for name in ("snapshots", "committed", "positions", "saved", "starts", "ends")
         },
         recreated=facts.recreated,
     )
@@ -208,12 +206,12 @@ def then_later(draw):
             end = watermark
         log_start = min(end, log.log_start_offset + draw(st.integers(0, 20)))
         logs[tp] = PartitionSnapshot(log_start, end, watermark)
-        for before, after in ((facts.start_times, start_times), (facts.end_times, end_times)):
+        for before, after in ((facts.starts, start_times), (facts.ends, end_times)):
             if tp in before:
                 after[tp] = max(before[tp], log_start)
             elif draw(st.booleans()):  # the first record that late came in the meantime, past the end of then
                 after[tp] = max(log.end_offset, log_start) + draw(st.integers(0, 5))
-    return asked, facts, replace(facts, snapshots=logs, start_times=start_times, end_times=end_times)
+    return asked, facts, replace(facts, snapshots=logs, starts=start_times, ends=end_times)
 
 
 @law
@@ -253,7 +251,7 @@ class Chain:
             offsets = self.position.offsets if self.position else {}
             known = {tp: Known(kept.offset, "position", kept.leader_epoch) for tp, kept in offsets.items()}
             kept = {tp: offset.offset for tp, offset in offsets.items()}
-            facts = Facts(self.logs, {}, known if self.position else None, kept)
+            facts = Facts(self.logs, committed={}, positions=known if self.position else None, saved=kept)
             self.unfinished = plan(cap(resolve(self.asked, facts), max_records, None))
         if fails:
             return  # the next run does the same batch again, whatever came meanwhile

@@ -35,7 +35,7 @@ RULES = (
     Mutation("B2", "BoundsReader._in_the_future", Instead("moment > self.now_ms", "moment >= self.now_ms")),
     Mutation("B2", "BoundsReader._in_the_future", Instead("moment > self.now_ms", "moment > self.now_ms + 1")),
     Mutation("B3", "parse_timestamp_ms", Instead("milliseconds < 0", "milliseconds <= 0")),
-    Mutation("B4", "_from_time", Instead("facts.start_times", "facts.end_times")),
+    Mutation("B4", "_from_time", Instead("facts.starts", "facts.ends")),
     Mutation("B5", "_look_ups", Instead("startup.of(tp)", "startup.of(tp) // 1000 * 1000")),
     Mutation("B6", "_from_time", Instead("request.window", "True")),
     Mutation("B6", "_from_time", Instead("request.window", "False")),
