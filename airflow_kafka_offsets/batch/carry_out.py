@@ -100,10 +100,6 @@ class CommitOutcome:
         return self.group.written
 
 
-def draw_key(number: int, now_ms: int) -> str:
-    return new_key(number, now_ms, "".join(secrets.choice(_CHARACTERS) for _ in range(4)))
-
-
 def named(draft: Draft, batch: BatchName, by: Actor, reason: str | None = None) -> Plan:
     """The first plan of a batch."""
     splits = split_ranges(draft.partitions, draft.split_count, draft.asked.split_by)
@@ -111,10 +107,14 @@ def named(draft: Draft, batch: BatchName, by: Actor, reason: str | None = None) 
 
 
 def begin(decision: Create, by: Actor, now_ms: int, pipeline: PipelineLog) -> StoredBatch | None:
-    """The next batch of the log, on record."""
-    name = BatchName(draw_key(decision.number, now_ms), decision.number, decision.after)
-    plan = named(decision.draft, name, by, decision.reason)
-    batch = pipeline.begin(decision.number, Planned(plan, decision.position, decision.history))
+    """The window, or the next batch of the log, on record."""
+    claim, number = decision.claim, decision.number
+    if claim is not None:
+        plan = named(decision.draft, batch_name_of(claim, pipeline.pipeline_id), by)
+        return pipeline.begin_window(claim.name, number, Planned(plan, history=decision.history))
+    key = new_key(number, now_ms, "".join(secrets.choice(_CHARACTERS) for _ in range(4)))
+    plan = named(decision.draft, BatchName(key, number, decision.after), by, decision.reason)
+    batch = pipeline.begin(number, Planned(plan, decision.position, decision.history))
     return batch if batch is not None and pipeline.is_newest(batch) else None
 
 
@@ -180,13 +180,7 @@ class _Steps:
     world: World
 
     def create(self, decision: Create) -> Assignment | None:
-        pipeline, me, claim = self.world.pipeline, self.order.me, decision.claim
-        if claim is None:
-            begun = begin(decision, me, self.order.request.run_context.now_ms, pipeline)
-        else:
-            plan = named(decision.draft, batch_name_of(claim, pipeline.pipeline_id), me)
-            planned = Planned(plan, history=decision.history)
-            begun = pipeline.begin_window(claim.name, decision.number, planned)
+        begun = begin(decision, self.order.me, self.order.request.run_context.now_ms, self.world.pipeline)
         if begun is None:
             return None
         return self.settle(begun, begun.log.plan.splits_to_start(), decision.sentence, is_new=True)

@@ -54,7 +54,7 @@ from airflow_kafka_offsets.errors import (
     ReadNotVerified,
     StoreUnavailable,
 )
-from airflow_kafka_offsets.log.entries import NO_HISTORY, Committed, History, Step, next_step
+from airflow_kafka_offsets.log.entries import Committed, History, Step, next_step
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
 from airflow_kafka_offsets.log.verify_reads import (
     ALL_ROWS,
@@ -148,7 +148,7 @@ def _create(order: RunsBatch, s: Situation, on: GoesOn) -> Decision:
             )
         )
     newest = on.newest.log.plan if on.newest else None
-    history = on.newest.log.history if on.newest else NO_HISTORY
+    history = on.newest.log.history if on.newest else History()
     words = (*(newest.restarts if newest else ()), *filter(None, (request.restart_of_dag,)))
     applied = tuple(word for word in dict.fromkeys(words) if word != on.restart)
     if on.restart is not None:

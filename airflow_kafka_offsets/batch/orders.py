@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
-from airflow_kafka_offsets.log.entries import NO_HISTORY, Committed, History, Taken
+from airflow_kafka_offsets.log.entries import Committed, History, Taken
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, Fates, Proof
 from airflow_kafka_offsets.plan.plan import Draft, Plan
@@ -146,7 +146,7 @@ class Create:
     after: str | None = None
     claim: Claim | None = None
     position: Position | None = None
-    history: History = NO_HISTORY
+    history: History = field(default_factory=History)
     reason: str | None = None
 
 

@@ -64,7 +64,7 @@ def remove(removal: Removal) -> bool:
 
 
 def _old_batches(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
-    folder = next(pipeline.oldest_first(), None)
+    folder = next(pipeline.folders(), None)
     if folder is None or not _may_go(look_into(pipeline.store, folder).batch, before_ms):
         return  # for most pipelines their oldest batch alone says so
     stays_from = ""
@@ -74,7 +74,7 @@ def _old_batches(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
         commits += batch.log.committed is not None
         if commits == KEPT_COMMITS:
             break
-    for folder in pipeline.oldest_first():
+    for folder in pipeline.folders():
         if folder >= stays_from:  # by order: another clean may have removed that very batch, long after this look
             return
         found = look_into(pipeline.store, folder)
@@ -88,7 +88,7 @@ def _old_windows(pipeline: PipelineLog, before_ms: int) -> Iterator[Removal]:
         by_time = time_claim_of_name(name)
         if by_time is not None and by_time.end_ms >= before_ms:
             continue  # its name says enough: no need to read it
-        folder = f"{pipeline.root}/windows/{name}"
+        folder = pipeline.folder_of_window(name)
         found = look_into(pipeline.store, folder)
         if _may_go(found.batch, before_ms):
             last = None if found.batch else f"{folder}/{found.next_number - 1}.json"  # by an earlier clean

@@ -58,9 +58,6 @@ class History:
     totals: Totals = Totals()
 
 
-NO_HISTORY = History()
-
-
 @dataclass(frozen=True, slots=True)
 class Planned:
     """A plan of the batch.
@@ -72,7 +69,7 @@ class Planned:
 
     plan: Plan
     position: Position | None = None
-    history: History = NO_HISTORY
+    history: History = field(default_factory=History)
 
     @property
     def by(self) -> Actor:

@@ -126,15 +126,16 @@ class PipelineLog:
         :param known: see :func:`read_batch`.
         """
         any_found = False
-        for folder in self._folders(reverse=True):
+        for folder in self.folders(reverse=True):
             found = read_what_is_left(self.store, folder) if any_found else read_batch(self.store, folder, known)
             if found is not None:
                 any_found = True
                 yield found
 
-    def oldest_first(self) -> Iterator[str]:
-        """The batches' folders from the oldest on."""
-        return self._folders(reverse=False)
+    def folders(self, *, reverse: bool = False) -> Iterator[str]:
+        """The batches' folders, the oldest first."""
+        for above in self.hundreds(reverse=reverse):
+            yield from self._in_hundred(above, reverse=reverse)
 
     def all_folders(self) -> list[str]:
         """The same, all at once: the hundreds are listed together."""
@@ -280,10 +281,6 @@ class PipelineLog:
         if not 0 < number <= HIGHEST:
             raise ValueError(f"{number} is not the number of a batch")
         return f"{self.root}/batches/{number // 100:08}/{number:010}"
-
-    def _folders(self, *, reverse: bool) -> Iterator[str]:
-        for above in self.hundreds(reverse=reverse):
-            yield from self._in_hundred(above, reverse=reverse)
 
     def hundreds(self, *, reverse: bool = False) -> list[str]:
         """The folders in which the batches lie, a hundred in each."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.errors import named
@@ -62,14 +62,14 @@ def parse_offset_bounds(
     if isinstance(value, str):
         text = value.strip()
         if text.startswith(("partition:", "topic:")):
-            return dict(_from_flink(text, topics)), {}
+            return {**each_once(_from_flink(text, topics))}, {}
         if _OF_CHECKPOINT.match(text):
             return dict(_from_checkpoint(text)), {}
         if match := _OF_HUDI.fullmatch(text):
             entries = _HUDI_ENTRY.sub(rf"topic:{match[1]},partition:\1,offset:\2;", match[2])
-            return dict(_from_flink(entries, topics)), {}
+            return {**each_once(_from_flink(entries, topics))}, {}
         if not text.startswith(("{", "[", '"{', "@")) and text.count(",") >= 2:
-            return dict(_from_csv(value, group_id)), {}
+            return {**each_once(_from_csv(value, group_id))}, {}
     offsets: dict[TopicPartition, int | FromLogEnd] = {}
     by_topic: dict[str, FromLogEnd] = {}
     for topic, of_topic in mapping(value, EXAMPLE).items():
@@ -123,8 +123,17 @@ def to_csv(offsets: Mapping[TopicPartition, int]) -> str:
     return "\n".join(f"{tp.topic},{tp.partition},{offsets[tp]}" for tp in sorted(offsets))
 
 
-def _from_flink(text: str, topics: Sequence[str]) -> dict[TopicPartition, int]:
-    offsets: dict[TopicPartition, int] = {}
+def each_once(offsets: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
+    """:raises ValueError: a partition is named twice."""
+    found: dict[TopicPartition, int] = {}
+    for tp, offset in offsets:
+        if tp in found:
+            raise ValueError(f"names {tp} twice")
+        found[tp] = offset
+    return found
+
+
+def _from_flink(text: str, topics: Sequence[str]) -> Iterator[tuple[TopicPartition, int]]:
     for entry in text.removesuffix(";").split(";"):
         match = _FLINK_ENTRY.fullmatch(entry)
         if match is None:
@@ -135,14 +144,10 @@ def _from_flink(text: str, topics: Sequence[str]) -> dict[TopicPartition, int]:
                 f"has {entry!r}, which names no topic: put topic:NAME, before it, or list exactly one topic"
             )
         tp = partition_named(topic or topics[0], natural(match[2], f"has partition {match[2]}"))
-        if tp in offsets:
-            raise ValueError(f"names {tp} twice")
-        offsets[tp] = _offset(match[3], f"has offset {match[3]} for {tp}")
-    return offsets
+        yield tp, _offset(match[3], f"has offset {match[3]} for {tp}")
 
 
-def _from_csv(text: str, group_id: str | None) -> dict[TopicPartition, int]:
-    offsets: dict[TopicPartition, int] = {}
+def _from_csv(text: str, group_id: str | None) -> Iterator[tuple[TopicPartition, int]]:
     groups = set()
     for number, row in enumerate(_csv_rows(text), 1):
         cells = [cell.strip() for cell in row]
@@ -155,15 +160,12 @@ def _from_csv(text: str, group_id: str | None) -> dict[TopicPartition, int]:
         if group and group_id is not None and group[0] != group_id:
             continue
         tp = partition_named(topic, natural(partition, f"has partition {partition!r} on line {number}"))
-        if tp in offsets:
-            raise ValueError(f"names {tp} again on line {number}")
-        offsets[tp] = _offset(offset, f"has offset {offset} for {tp} on line {number}")
+        yield tp, _offset(offset, f"has offset {offset} for {tp} on line {number}")
     if groups and (group_id is None or group_id not in groups):
         raise WrongTogether(
             f"holds offsets of the groups {', '.join(sorted(groups))}, and {named('group_id')} is {group_id!r}",
             "group_id",
         )
-    return offsets
 
 
 def _from_checkpoint(text: str) -> dict[TopicPartition, int]:

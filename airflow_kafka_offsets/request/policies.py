@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict, cast, get_args, get_type_hints
 from airflow_kafka_offsets.errors import refuse
 from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.kafka_values import OffsetRange, TopicPartition
-from airflow_kafka_offsets.request.offset_maps import dashed_partition, mapping, record_named
+from airflow_kafka_offsets.request.offset_maps import dashed_partition, each_once, mapping, record_named
 from airflow_kafka_offsets.request.problems import Problems, one_line, one_of, parse_flag, plain_text
 from airflow_kafka_offsets.request.times import parse_duration_ms
 
@@ -349,15 +349,8 @@ def parse_skip(value: Any) -> Skip | None:
 
 
 def _past(value: Any) -> tuple[tuple[TopicPartition, int], ...]:
-    if value is None:
-        return ()
-    found: dict[TopicPartition, int] = {}
-    for item in value.split(",") if isinstance(value, str) else [""]:
-        tp, offset = record_named(item, f"has past {value!r}")
-        if tp in found:
-            raise ValueError(f"names {tp} twice")
-        found[tp] = offset
-    return tuple(sorted(found.items()))
+    items = [] if value is None else value.split(",") if isinstance(value, str) else [""]
+    return tuple(sorted(each_once(record_named(item, f"has past {value!r}") for item in items).items()))
 
 
 def _only(value: Any) -> tuple[tuple[TopicPartition, OffsetRange], ...]:

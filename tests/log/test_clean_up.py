@@ -69,7 +69,7 @@ def short(removal: Removal) -> str:
 
 
 def numbers(log: PipelineLog) -> list[int]:
-    return [int(folder.rpartition("/")[2]) for folder in log.oldest_first()]
+    return [int(folder.rpartition("/")[2]) for folder in log.folders()]
 
 
 # ── batches ───────────────────────────────────────────────────────────────────────────────────────────────────────────

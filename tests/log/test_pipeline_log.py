@@ -133,7 +133,7 @@ def test_the_newest_is_the_one_with_the_highest_number_whatever_is_missing_below
     assert newest is not None
     assert (newest.log.plan, newest.folder) == (plan_of(numbers[-1]), folder_of(numbers[-1]))
     assert [batch.log.plan.batch.number for batch in log.newest_first()] == numbers[::-1]
-    assert list(log.oldest_first()) == [folder_of(number) for number in numbers]
+    assert list(log.folders()) == [folder_of(number) for number in numbers]
 
 
 def test_what_is_no_batch_is_passed_over(store: MemoryStore, log: PipelineLog) -> None:

@@ -175,7 +175,7 @@ OUTSIDE = (
     Mutation("store: names", "safe_name", Without("replace"), "stores/test_objects|stores/test_contract"),
     Mutation("store: long names", "safe_name", Instead("f'{name[:150]}%2D{digest[:32]}'", "f'{name[:150]}%2D'"), "stores/test_objects"),
     Mutation("store: damaged", "read_object", Instead("(ValueError, KeyError, TypeError)", "RecursionError"), "stores/test_objects"),
-    Mutation("stored: newest", "PipelineLog.newest_first", Instead("self._folders(reverse=True)", "self._folders(reverse=False)"), "log/test_pipeline_log"),
+    Mutation("stored: newest", "PipelineLog.newest_first", Instead("self.folders(reverse=True)", "self.folders(reverse=False)"), "log/test_pipeline_log"),
     Mutation("stored: newest commit", "PipelineLog.newest_commit", Always("before is not None and before.log.committed"), "stores/test_pipeline_log|test_disagree"),
     Mutation("stored: begun once", "PipelineLog._begin", Rather("create_object", "create_object(self.store, f'{folder}/{number}.json', entry_to_dict(planned))"), "log/test_pipeline_log"),
     Mutation("stored: appended once", "StoredBatch.append", Instead("self._create(entry)", "[self._create(entry)]"), "log/test_pipeline_log"),

@@ -85,7 +85,7 @@ OFFSETS = {"orders": {"0": 42, "1": 300}}
         ),
         pytest.param({"auto_offset_reset": "newest"}, "auto_offset_reset is 'newest'; use one of earliest", id="D8"),
         pytest.param(
-            {"auto_offset_reset": "by_duration:1h"}, "auto_offset_reset has a duration that is '1h'", id="D10"
+            {"auto_offset_reset": "by_duration:1x"}, "auto_offset_reset has a duration that is '1x'", id="D10"
         ),
         pytest.param({"isolation_level": "serializable"}, "isolation_level is 'serializable'; use one", id="isolation"),
         pytest.param(
