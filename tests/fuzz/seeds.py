@@ -47,6 +47,6 @@ ENTRIES: list[dict[str, Any]] = [
     entry_to_dict(Cleaned()),
 ]
 REPORTS = [report_of(LOG_PLAN, split, 1).to_dict() for split in (0, 1)]
-OWNERS = [{"version": 1, "output": "s3://lake/orders", "pipeline": PIPELINE, "kind": "log"}]
-RUNS = [{"version": 1, "batch": f"batches/00000000/{2:010}", "key": key_of(2), "output": "s3://lake/orders"}]
+OWNERS = [{"version": 1, "output": "s3://lake/orders", "owner": {"pipeline": PIPELINE, "kind": "log"}}]
+RUNS = [{"version": 1, "folder": f"batches/00000000/{2:010}", "key": key_of(2), "output": "s3://lake/orders"}]
 MARKS = [CommitMetadata(PIPELINE, "airflow.example.com", key).encode() for key in (None, key_of(7))]

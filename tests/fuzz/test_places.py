@@ -87,7 +87,7 @@ def test_a_pipe_is_not_waited_for(store: LocalStore) -> None:
 )
 def test_what_a_run_took_is_a_batch_of_its_own_pipeline(store: LocalStore, folder: str) -> None:
     log = PipelineLog(store, "p")
-    create_object(store, log._run(run(1)), {"version": 1, "batch": folder, "key": None, "output": None})
+    create_object(store, log._run(run(1)), {"version": 1, "folder": folder, "key": None, "output": None})
     with pytest.raises(StoreDamaged, match="is not the folder of a batch"):
         log.batch_of_run(run(1))
     assert log.read(folder) is None
