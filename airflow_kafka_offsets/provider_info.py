@@ -45,7 +45,6 @@ def get_provider_info() -> dict[str, Any]:
                 "python-modules": [
                     "airflow_kafka_offsets.triggers.sensor_waits",
                     "airflow_kafka_offsets.triggers.lag_event",
-                    "airflow_kafka_offsets.triggers.wait_for_lag",
                     "airflow_kafka_offsets.triggers.wait_for_batch",
                 ],
             }

@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import refuse
 
 BOOTSTRAP_SERVERS = "bootstrap.servers"
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
@@ -104,8 +104,7 @@ def java_client(settings: Mapping[str, Any]) -> dict[str, str]:
     if protocol.startswith("SASL"):
         java |= _sasl(given, servers or "", problems)
     problems += _without_counterpart(given, protocol)
-    if problems:
-        raise InvalidRequest([f"{problem} {_OWN_FILE}" for problem in problems])
+    refuse([f"{problem} {_OWN_FILE}" for problem in problems])
     return java
 
 

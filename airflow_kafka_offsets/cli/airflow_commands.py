@@ -14,11 +14,17 @@ from airflow_kafka_offsets.cli.options import Option, add_option
 
 def get_cli_commands() -> list[GroupCommand]:
     """Called on every ``airflow`` call: nothing heavy is imported before a command runs."""
-    return [
-        GroupCommand(
-            name="kafka-offsets", help="Kafka offsets for Spark batches", subcommands=[_action(c) for c in COMMANDS]
+    actions = [
+        ActionCommand(
+            name=command.name,
+            help=command.help,
+            func=partial(_run, command),
+            args=tuple(map(_GroupedArg, command.options)),
+            epilog=f"example: airflow kafka-offsets {command.example}",
         )
+        for command in COMMANDS
     ]
+    return [GroupCommand(name="kafka-offsets", help="Kafka offsets for Spark batches", subcommands=actions)]
 
 
 class _GroupedArg(Arg):
@@ -30,16 +36,6 @@ class _GroupedArg(Arg):
 
     def add_to_parser(self, parser: argparse.ArgumentParser) -> None:
         add_option(parser, self._option)
-
-
-def _action(command: Command) -> ActionCommand:
-    return ActionCommand(
-        name=command.name,
-        help=command.help,
-        func=partial(_run, command),
-        args=tuple(map(_GroupedArg, command.options)),
-        epilog=f"example: airflow kafka-offsets {command.example}",
-    )
 
 
 def _run(command: Command, arguments: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.cli.local_spark import local_spark
-from airflow_kafka_offsets.cli.option_values import pipeline_asked_for
+from airflow_kafka_offsets.cli.option_values import find_batch, pipeline_asked_for
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import AuditFailed, KafkaOffsetsError, refuse
@@ -15,6 +15,7 @@ from airflow_kafka_offsets.log.audit import KIND_NAMES, AuditedBatch, days_of
 from airflow_kafka_offsets.log.output_audit import output_to_read
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.whole_log import audit_log
+from airflow_kafka_offsets.plan.plan import number_named
 from airflow_kafka_offsets.request.offset_maps import mapping
 from airflow_kafka_offsets.request.problems import parsed
 from airflow_kafka_offsets.request.times import iso, parse_timestamp_ms
@@ -28,8 +29,8 @@ Row = dict[str, object]
 
 def audit(options: Options) -> Answer:
     """What was found, and the totals of each day; status 1 where nobody's decision says why records are missing."""
-    from_ms, to_ms = (_time(options, name) for name in ("from", "to"))
     pipeline = pipeline_asked_for(options)
+    from_ms, to_ms = _moment(options, pipeline, "from"), _moment(options, pipeline, "to", until_after_ms=1)
     shown, damaged = audit_log(pipeline, from_ms, to_ms)
     undecided = [f"{b.name}: {f.kind} {f.what}" for b in shown for f in b.findings if f.undecided]
     errors: list[KafkaOffsetsError] = [*damaged]
@@ -80,9 +81,17 @@ def _output(options: Options, pipeline: PipelineLog, from_ms: int | None, to_ms:
     return audit_output(spark, pipeline.store, to_read)
 
 
-def _time(options: Options, name: str) -> int | None:
+def _moment(options: Options, pipeline: PipelineLog, name: str, until_after_ms: int = 0) -> int | None:
+    """A time, or that of a batch's commit; ``None``: not given.
+
+    :param until_after_ms: how long after its commit the batch that is named counts.
+    """
     value = options.get(name)
-    return None if value is None else parsed(f"--{name}", lambda: parse_timestamp_ms(value, now_ms=now_ms()))
+    if value is None:
+        return None
+    if number_named(value):
+        return find_batch(pipeline, value).log.at_ms + until_after_ms
+    return parsed(f"--{name}", lambda: parse_timestamp_ms(value, now_ms=now_ms()))
 
 
 def _findings(batches: Sequence[AuditedBatch]) -> Table:

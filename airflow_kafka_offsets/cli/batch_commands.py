@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from functools import partial
 
 from airflow_kafka_offsets.batch.carry_out import CommitOutcome
 from airflow_kafka_offsets.batch.decide_by_hand import decide_redo
 from airflow_kafka_offsets.batch.engine import commit_batch, decided, leave_out, redo_batch, take_pipeline_over
-from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import Commit, LeaveOut, PlanReference, Redo, TakeOver
-from airflow_kafka_offsets.batch.preview import rehearsed, rehearsed_log
-from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.batch.preview import rehearsed_log
 from airflow_kafka_offsets.cli.batch_tables import facts_of, is_verified, splits_of
 from airflow_kafka_offsets.cli.commands import Options
-from airflow_kafka_offsets.cli.option_values import batch_asked_for, client_config, me, pipeline_asked_for
+from airflow_kafka_offsets.cli.option_values import batch_asked_for, client_config, me, pipeline_asked_for, world_of
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import DataLoss, InvalidRequest, NoPosition, ReadNotVerified
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch
+from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.read_reports import deciding_attempts
 from airflow_kafka_offsets.log.verify_reads import unverified
 from airflow_kafka_offsets.plan.job_arguments import JobArguments
-from airflow_kafka_offsets.plan.plan import number_named
 from airflow_kafka_offsets.plan.window_claims import name_of
 from airflow_kafka_offsets.request.policies import Skip, parse_skip
-from airflow_kafka_offsets.request.problems import parsed
-from airflow_kafka_offsets.request.times import iso, parse_timestamp_ms
+from airflow_kafka_offsets.request.times import iso
 
 
 def verify(options: Options) -> Answer:
     """The batch's splits and their proofs; status 1 where one is not verified."""
     pipeline = pipeline_asked_for(options)
-    if options.get("from") is not None or options.get("to") is not None:
-        return _verify_each(options, pipeline)
     batch = batch_asked_for(options, pipeline)
     facts: dict[str, object] = {"pipeline_id": pipeline.pipeline_id}
     if batch is None:
@@ -60,93 +53,15 @@ def verify(options: Options) -> Answer:
     return Answer([splits], facts, summary, messages=["\n".join([by_whom, *missing])] if missing else [])
 
 
-def _verify_each(options: Options, pipeline: PipelineLog) -> Answer:
-    """Each batch of the log from one bound to the other, the newest first; status 1 where one is not verified."""
-    if any(options.get(name) is not None for name in ("batch", "run_id", "map_index")):
-        raise InvalidRequest(("Give --from and --to alone: --batch and --run-id name one batch.",))
-    clock_ms = now_ms()
-    begin, end = (
-        None if options.get(name) is None else parsed(f"--{name}", partial(_bound, options[name], clock_ms))
-        for name in ("from", "to")
-    )
-    rows, lines = [], []
-    for batch in pipeline.newest_first():
-        if end is not None and end.is_behind(batch):
-            continue
-        if begin is not None and begin.is_ahead_of(batch):
-            break
-        splits, log, name = splits_of(batch), batch.log, batch.log.plan.batch
-        wrong = [f"{name}, split {row['split']}: {row['problem']}" for row in splits.rows if not row["verified"]]
-        lines += wrong
-        rows.append(
-            {
-                "number": name.number,
-                "key": name.key,
-                "committed_at": iso(log.committed.at_ms) if log.committed else None,
-                "records": log.plan.record_count_upper_bound,
-                "splits": len(splits.rows),
-                "verified": not wrong,
-            }
-        )
-    if not rows:
-        raise NoPosition(
-            [f"Pipeline {pipeline.pipeline_id!r} has no batch there"],
-            "kafka-offsets show --history 10 lists its last batches. Old ones are cleaned away; a window is verified "
-            "by its name, with --batch.",
-        )
-    shown = [*columns("number", "key"), Column("committed_at", absent="not committed")]
-    table = Table([*shown, *columns("records", "splits", "verified")], rows, "batches")
-    facts = {"pipeline_id": pipeline.pipeline_id, "verified": not lines}
-    oldest, newest = rows[-1]["number"], rows[0]["number"]
-    what = f"{len(rows)} batches, {oldest} to {newest},"
-    if lines:
-        way = (
-            "The reports do not show that these batches were read. Look at each with --batch; clear its run from the "
-            "Spark task on, which writes the output anew and reports again."
-        )
-        return Answer([table], facts, f"of {what} not all are verified", errors=[ReadNotVerified(lines, way)])
-    summary = f"{what} are verified: their reports say that exactly their records were read. What the output holds now "
-    return Answer([table], facts, f"{summary}was not looked at")
-
-
-@dataclass(frozen=True, slots=True)
-class _Bound:
-    """A batch's number, or the time of a commit in epoch milliseconds; a batch that is not committed is the newest."""
-
-    number: int | None
-    at_ms: int | None
-
-    def is_ahead_of(self, batch: StoredBatch) -> bool:
-        """Whether the batch lies before this first bound."""
-        committed = batch.log.committed
-        if self.number is not None:
-            return (batch.log.plan.batch.number or 0) < self.number
-        return committed is not None and self.at_ms is not None and committed.at_ms < self.at_ms
-
-    def is_behind(self, batch: StoredBatch) -> bool:
-        """Whether the batch lies past this last bound."""
-        committed = batch.log.committed
-        if self.number is not None:
-            return (batch.log.plan.batch.number or 0) > self.number
-        return committed is None or (self.at_ms is not None and committed.at_ms >= self.at_ms)
-
-
-def _bound(named: str, clock_ms: int) -> _Bound:
-    number = number_named(named)
-    return _Bound(number, None) if number else _Bound(None, parse_timestamp_ms(named, now_ms=clock_ms))
-
-
 def commit(options: Options) -> Answer:
     """What the group holds before and after; with a dry run, what it would hold."""
-    config = client_config(options)
     pipeline = pipeline_asked_for(options)
     batch = batch_asked_for(options, pipeline)
     dry_run = not options.get("execute")
-    with KafkaCluster(config) as cluster:
-        handed = PlanReference(batch.name, batch.log.plan.plan_id) if batch else PlanReference(None)
+    handed = PlanReference(batch.name, batch.log.plan.plan_id) if batch else PlanReference(None)
+    with world_of(options, pipeline) as world:
         order = Commit(handed, me(options), now_ms(), require_report=not options.get("no_require_report"))
-        world = World(pipeline, cluster)
-        outcome = commit_batch(order, rehearsed(world) if dry_run else world)
+        outcome = commit_batch(order, world)
     rows = [
         {"topic": tp.topic, "partition": tp.partition, "before": before, "after": after}
         for tp, (before, after) in sorted(outcome.written.items())
@@ -238,17 +153,17 @@ def _asked(options: Options) -> Skip:
     named = str(batch if window is None else window)
     if not named.strip():
         raise InvalidRequest((f"{'--batch' if window is None else '--window'} is empty.",))
+    only = options.get("only")  # a list, where it was repeated at a terminal
+    given = {
+        "only": ",".join(only) if isinstance(only, list) else only,
+        **{name: options.get(name) for name in ("past", "reason")},
+    }
     try:
-        given = {name: options.get(name) for name in ("past", "reason")}
-        asked = parse_skip({"batch": named, "only": _joined(options.get("only")), **given})
+        asked = parse_skip({"batch": named, **given})
     except ValueError as error:
         raise InvalidRequest((f"--{str(error).removeprefix('has ')}.",)) from None
     assert asked is not None  # something is named
     return asked
-
-
-def _joined(given: str | list[str] | None) -> str | None:
-    return ",".join(given) if isinstance(given, list) else given
 
 
 # ── redo: which run wrote a committed batch, whether it can be written again, and how ─────────────────────────────────
@@ -259,15 +174,13 @@ def redo(options: Options) -> Answer:
 
     1 where its records are gone.
     """
-    config = client_config(options)
     pipeline = pipeline_asked_for(options)
     batch = batch_asked_for(options, pipeline)
     if batch is None:
         raise NoPosition(["That run had nothing to do"], "So there is nothing to do again.")
     dry_run = not options.get("execute")
     order, splits, refusal = Redo(batch, me(options), now_ms()), sorted(batch.log.plan.splits_with_rows()), None
-    with KafkaCluster(config) as cluster:
-        world = World(pipeline, cluster)
+    with world_of(options, pipeline) as world:
         try:
             if dry_run or not splits:
                 decided(partial(decide_redo, order), world)
@@ -282,7 +195,7 @@ def redo(options: Options) -> Answer:
     key, run = plan.batch.key, log.committed.by.run if log.committed else None
     # The run that committed a batch does it again when it is cleared; nothing has to be in its conf for that.
     cleared = run and not refusal and f"airflow dags clear {shlex.quote(run.dag_id)} --run-id {shlex.quote(run.run_id)}"
-    servers, row_filter = config.get("bootstrap.servers"), f"kafka_batch = '{key}'"
+    servers, row_filter = client_config(options).get("bootstrap.servers"), f"kafka_batch = '{key}'"
     arguments = {
         split: JobArguments(batch.plan_object, plan.plan_id, split, batch.store.driver_uri, servers).words()
         for split in ([] if dry_run or refusal else splits)
@@ -337,16 +250,14 @@ def redo(options: Options) -> Answer:
 
 def take_over(options: Options) -> Answer:
     """Whose the pipeline was, and whose it is."""
-    config, order = client_config(options), TakeOver(me(options), now_ms())
-    pipeline = pipeline_asked_for(options)
+    pipeline, order = pipeline_asked_for(options), TakeOver(me(options), now_ms())
     if order.me.instance is None:
         raise InvalidRequest(
             ("Which Airflow takes over? Give --instance. (airflow kafka-offsets take-over names its own.)",)
         )
     before, dry_run = pipeline.newest(), not options.get("execute")
-    with KafkaCluster(config) as cluster:
-        world = World(pipeline, cluster)
-        batch, group = take_pipeline_over(order, rehearsed(world) if dry_run else world)
+    with world_of(options, pipeline) as world:
+        batch, group = take_pipeline_over(order, world)
     was, name = before.log.last_instance if before else None, name_of(batch.log.plan)
     facts = {
         "pipeline_id": pipeline.pipeline_id,

@@ -7,7 +7,7 @@ from airflow_kafka_offsets.log.entries import Committed, Entry, Planned, Taken
 from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 from airflow_kafka_offsets.log.read_reports import deciding_attempts
 from airflow_kafka_offsets.log.verify_reads import PROVED, Fates, fates_of, problems_of_splits
-from airflow_kafka_offsets.plan.plan import Draft
+from airflow_kafka_offsets.plan.plan import Draft, PlannedPartition
 from airflow_kafka_offsets.request.times import iso
 
 
@@ -97,27 +97,29 @@ def is_verified(splits: Table) -> bool:
     return all(row["verified"] for row in splits.rows)
 
 
+def range_row(p: PlannedPartition) -> dict[str, object]:
+    """One partition's range, and the reasons."""
+    return {
+        "topic": p.topic_partition.topic,
+        "partition": p.topic_partition.partition,
+        "log_start": p.log_start_offset,
+        "committed": p.committed_offset,
+        "start": p.start_offset,
+        "end": p.end_offset,
+        "records": p.size,
+        "lost": p.lost,
+        "skipped": p.skipped,
+        "past_end": p.past_end,
+        "held_back": p.held_back,
+        "margin_ms": p.margin_ms,
+        "start_reason": p.start_reason,
+        "end_reason": p.end_reason,
+    }
+
+
 def ranges_of(plan: Draft) -> Table:
     """The plan's partitions, each with its range and the reasons."""
-    rows = [
-        {
-            "topic": p.topic_partition.topic,
-            "partition": p.topic_partition.partition,
-            "log_start": p.log_start_offset,
-            "committed": p.committed_offset,
-            "start": p.start_offset,
-            "end": p.end_offset,
-            "records": p.size,
-            "lost": p.lost,
-            "skipped": p.skipped,
-            "past_end": p.past_end,
-            "held_back": p.held_back,
-            "margin_ms": p.margin_ms,
-            "start_reason": p.start_reason,
-            "end_reason": p.end_reason,
-        }
-        for p in plan.partitions
-    ]
+    rows = [range_row(p) for p in plan.partitions]
     shown = [
         *columns("topic", "partition", "log_start"),
         Column("committed", absent=""),

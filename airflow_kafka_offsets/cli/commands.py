@@ -223,25 +223,9 @@ COMMANDS = (
     Command(
         "verify",
         "batch_commands",
-        "Whether a batch, or each batch of a stretch, was read, by its read reports; nothing is written",
+        "Whether a batch was read, by its read reports; nothing is written",
         "verify --pipeline-id orders-to-lake/orders_to_lake/orders.resolve --batch 7",
-        (
-            *_BATCH_OF_RUN,
-            Option(
-                "from",
-                "instead of --batch: all batches from this one on, by number or key; or those that were committed at "
-                "or after this time",
-                {"metavar": "KEY|TIME"},
-                WHICH_BATCH,
-            ),
-            Option(
-                "to",
-                "with or without --from: up to this batch, inclusive; or those that were committed before this time",
-                {"metavar": "KEY|TIME"},
-                WHICH_BATCH,
-            ),
-            _OUTPUT,
-        ),
+        (*_BATCH_OF_RUN, _OUTPUT),
     ),
     Command(
         "audit",
@@ -253,11 +237,16 @@ COMMANDS = (
             Option(
                 "from",
                 "only batches that were committed at or after this time: ISO 8601 (UTC unless it says otherwise), "
-                "epoch ms, or now-1d",
-                {"metavar": "TIME"},
+                "epoch ms, or now-1d; or with or after this batch, by its number or key",
+                {"metavar": "KEY|TIME"},
                 WHICH_BATCHES,
             ),
-            Option("to", "only batches that were committed before this time", {"metavar": "TIME"}, WHICH_BATCHES),
+            Option(
+                "to",
+                "only batches that were committed before this time; or before or with this batch",
+                {"metavar": "KEY|TIME"},
+                WHICH_BATCHES,
+            ),
             Option(
                 "sink",
                 "read the output, too, in a local Spark (needs PySpark and Java), and compare it with the log: the "

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from airflow_kafka_offsets.batch.look_ups import World
+from airflow_kafka_offsets.batch.preview import rehearsed
 from airflow_kafka_offsets.cli.commands import Options
 from airflow_kafka_offsets.errors import BatchGone, InvalidRequest, NoPosition
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
@@ -57,6 +61,19 @@ def _from_file(file: str) -> dict[str, Any]:
     if bad:
         raise InvalidRequest((f"--client-config {file}: no key=value on line {', '.join(bad)}.",))
     return {key.strip(): value.strip() for _, (key, _, value) in settings}
+
+
+@contextmanager
+def world_of(options: Options, pipeline: PipelineLog) -> Iterator[World]:
+    """The pipeline and its cluster; without ``--execute`` they keep to themselves what is written.
+
+    :raises InvalidRequest: no cluster is given, or it cannot be read which.
+    """
+    from airflow_kafka_offsets.broker.cluster import KafkaCluster
+
+    with KafkaCluster(client_config(options)) as cluster:
+        world = World(pipeline, cluster)
+        yield world if options.get("execute") else rehearsed(world)
 
 
 # ── the work store, and what is in it ─────────────────────────────────────────────────────────────────────────────────

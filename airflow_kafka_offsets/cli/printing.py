@@ -98,10 +98,12 @@ def columns(*names: str, **more: Any) -> list[Column]:
 def in_time(name: str, heading: str, *, for_people: bool = True) -> Column:
     """Milliseconds, which people read in units that fit."""
 
-    def words(row: Mapping[str, Any]) -> str | None:
-        return None if row[name] is None else short_time(row[name])
-
-    return Column(name, for_people=for_people, words=words, heading=heading)
+    return Column(
+        name,
+        for_people=for_people,
+        words=lambda row: None if row[name] is None else short_time(row[name]),
+        heading=heading,
+    )
 
 
 def show(answer: Answer, output: str | None) -> None:

@@ -39,10 +39,15 @@ def record(options: Options) -> Answer:
         found = _record_at(cluster, tp, offset)
     row = _row(found)
     names = ["topic", "partition", "offset", "timestamp", "timestamp_type"]
-    shown = [*columns(*names), *(Column(name, words=_cell(name)) for name in ("headers", "key", "value"))]
+    shown = [
+        *columns(*names),
+        _as_json("headers"),
+        _as_text("key"),
+        _as_text("value"),
+    ]
     if definition is not None:
         row |= decoded_record(found, definition)
-        shown += [*columns("fate", "reason"), Column("row", words=_cell("row"))]
+        shown += [*columns("fate", "reason"), _as_json("row")]
     text = harmless(_in_words(found, row)) if (options.get("output") or "table") == "table" else None
     return Answer([Table(shown, [row], "records")], text=text)
 
@@ -133,13 +138,12 @@ def _field(data: bytes | None) -> dict[str, str] | None:
         return {"hex": data.hex()}
 
 
-def _cell(name: str) -> Any:
-    def words(row: Mapping[str, Any]) -> str | None:
-        value = row[name]
-        is_field = name in ("key", "value")
-        return None if value is None else "".join(value.values()) if is_field else json.dumps(value)
+def _as_text(name: str) -> Column:
+    return Column(name, words=lambda row: None if row[name] is None else "".join(row[name].values()))
 
-    return words
+
+def _as_json(name: str) -> Column:
+    return Column(name, words=lambda row: None if row[name] is None else json.dumps(row[name]))
 
 
 def _in_words(found: Record, row: Mapping[str, Any]) -> str:

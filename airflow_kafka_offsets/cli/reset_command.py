@@ -12,15 +12,14 @@ from airflow_kafka_offsets.batch.look_ups import World
 from airflow_kafka_offsets.batch.orders import OfBatch, OfGroup, Reset
 from airflow_kafka_offsets.batch.preview import rehearsed
 from airflow_kafka_offsets.batch.situation import Cuts
-from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.cli.commands import TARGETS, Options
 from airflow_kafka_offsets.cli.option_values import (
-    client_config,
     find_batch,
     me,
     pipeline_asked_for,
     saved_text,
     store_at,
+    world_of,
 )
 from airflow_kafka_offsets.cli.printing import Answer, Column, Table, columns
 from airflow_kafka_offsets.clock import now_ms
@@ -46,13 +45,11 @@ from airflow_kafka_offsets.request.times import parse_duration_ms, parse_timesta
 def reset(options: Options) -> Answer:
     """Each partition's position before and after, and what the move leaves out or reads again."""
     clock_ms = now_ms()
-    config = client_config(options)
     pipeline = pipeline_asked_for(options)
     asked = _asked(options, pipeline, clock_ms)
     dry_run = not options.get("execute")
-    with KafkaCluster(config) as cluster:
-        world = World(pipeline, cluster)
-        done = _shown(asked, world) if dry_run else set_position(asked, world)
+    with world_of(options, pipeline) as world:  # that records are read again, a dry run only says
+        done = set_position(replace(asked, allow_duplicates=True) if dry_run else asked, world)
     rows = [
         {
             "topic": one.topic_partition.topic,
@@ -99,11 +96,6 @@ def reset(options: Options) -> Answer:
         messages=[f"warning: {warning}" for warning in _warnings(done, asked, totals, dry_run)],
         dry_run="sets the position" if dry_run and done.batch else "",
     )
-
-
-def _shown(order: Reset, world: World) -> ResetOutcome:
-    """What the reset would do; that records are read again is only said."""
-    return set_position(replace(order, allow_duplicates=True), rehearsed(world))
 
 
 def _asked(options: Options, pipeline: PipelineLog, clock_ms: int) -> Reset:
@@ -224,7 +216,7 @@ def offsets_of_query(order: Reset, world: World) -> dict[TopicPartition, int]:
 
     :raises DataLoss: the log of a partition is not the one any more that its position is of.
     """
-    moves = _shown(order, world).moves
+    moves = set_position(replace(order, allow_duplicates=True), rehearsed(world)).moves
     cuts = world.answer(Cuts({one.topic_partition: one.after for one in moves}))
     gone = [f"{one.topic_partition}: {one.goes_on_at} is not in its log any more" for one in moves if one.changes]
     if gone:
@@ -251,9 +243,9 @@ def write_checkpoint(options: Options) -> Answer:
     pipeline, topics = pipeline_asked_for(options), options.get("topics")
     subscription = parse_scope(ScopeParameters(topics=topics)).subscription if topics else None
     chosen = subscription.topics if isinstance(subscription, TopicList) else ()
-    with KafkaCluster(client_config(options)) as cluster:
+    with world_of(options, pipeline) as world:
         order = Reset(ShiftBy(), NO_REASON, me(options), now_ms(), chosen)
-        offsets = offsets_of_query(order, World(pipeline, cluster))
+        offsets = offsets_of_query(order, world)
     with names({"work_store": "--checkpoint"}):
         store = store_at(place)
         dry_run, data = not options.get("execute"), to_initial_offsets(offsets).encode()

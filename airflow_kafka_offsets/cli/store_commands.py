@@ -26,6 +26,7 @@ from airflow_kafka_offsets.log.last_runs import RunInLog, last_runs
 from airflow_kafka_offsets.log.output_claims import owner_of
 from airflow_kafka_offsets.log.output_claims import release_output as release
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, StoredBatch, pipeline_ids
+from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.plan.window_claims import name_of, time_claim_of_name
 from airflow_kafka_offsets.progress_log import Progress
 from airflow_kafka_offsets.request.problems import parsed
@@ -56,8 +57,8 @@ def pipelines(options: Options) -> Answer:
             rows.append({"pipeline": name, "newest": "damaged"})
     shown = [
         *columns("pipeline", "newest", "committed", "last_run", "at"),
-        Column("position", words=lambda row: _first(row.get("offsets", ()), 3)),
-        Column("unfinished", words=lambda row: _first(row.get("unfinished_names", ()), 2)),
+        Column("position", words=lambda row: first_few(row.get("offsets", ()), 3, between=" ") or None),
+        Column("unfinished", words=lambda row: first_few(row.get("unfinished_names", ()), 2, between=" ") or None),
         *columns("goes_on_after", "windows", "key", "number", "group_id", for_people=False),
     ]
     summary = f"{len(names)} pipeline{'s' * (len(names) != 1)} in {store.uri}"
@@ -104,11 +105,6 @@ def _row(pipeline: PipelineLog, batch: StoredBatch, all_of_them: Iterable[Stored
         "number": plan.batch.number,
         "group_id": plan.asked.group_id,
     }
-
-
-def _first(words: Sequence[str], shown: int) -> str | None:
-    more = [f"and {len(words) - shown} more"] if len(words) > shown else []
-    return " ".join([*words[:shown], *more]) or None
 
 
 def show(options: Options) -> Answer:

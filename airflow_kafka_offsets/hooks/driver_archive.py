@@ -89,7 +89,8 @@ def driver_archive(
     :param configured: Spark's settings.
     :param class_path: the driver's, where it is given apart from the settings.
     """
-    named = " ".join([environ.get("SPARK_SUBMIT_OPTS", ""), *_java_options(configured)])
+    settings = [configured.get(f"spark.driver.{name}JavaOptions", "") for name in ("default", "extra")]
+    named = " ".join([environ.get("SPARK_SUBMIT_OPTS", ""), *settings])
     java_home = _java_home(environ)
     folder = _own_folder(environ)
     if spark.home is None or java_home is None or folder is None or _OTHER_ARCHIVE.search(named):
@@ -99,10 +100,6 @@ def driver_archive(
     path = ":".join(filter(None, [before, f"{spark.home}/jars/*"]))
     identity = repr((str(java_home), (java_home / "release").read_text(), path, jars))
     return DriverArchive(folder / f"{sha256(identity.encode()).hexdigest()[:16]}.jsa", java_home, spark, path)
-
-
-def _java_options(configured: Mapping[str, str]) -> list[str]:
-    return [configured.get(f"spark.driver.{name}JavaOptions", "") for name in ("default", "extra")]
 
 
 def _java_home(environ: Mapping[str, str]) -> Path | None:

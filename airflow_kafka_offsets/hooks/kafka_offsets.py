@@ -64,9 +64,9 @@ class KafkaOffsetsHook(KafkaBaseHook):
     def _get_client(self, config: dict[str, Any]) -> Any:
         return config
 
-    def open_cluster(self) -> KafkaCluster:
+    def open_cluster(self, *, deadline_s: float = 60.0) -> KafkaCluster:
         """A cluster to ask; close it, or use it as a context manager."""
-        return KafkaCluster(self.client_config)
+        return KafkaCluster(self.client_config, deadline_s=deadline_s)
 
 
 def configured_retention_days() -> str | None:

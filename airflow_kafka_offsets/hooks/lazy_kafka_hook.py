@@ -6,11 +6,9 @@ they run. Whoever parses DAG files imports those classes again and again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from airflow_kafka_offsets.broker.cluster import KafkaCluster
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 
 
@@ -19,10 +17,3 @@ def kafka_hook(kafka_config_id: str) -> KafkaOffsetsHook:
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 
     return KafkaOffsetsHook(kafka_config_id)
-
-
-def open_cluster(client_config: Mapping[str, Any], *, deadline_s: float = 60.0) -> KafkaCluster:
-    """The cluster of settings that such a hook has given."""
-    from airflow_kafka_offsets.broker.cluster import KafkaCluster
-
-    return KafkaCluster(client_config, deadline_s=deadline_s)

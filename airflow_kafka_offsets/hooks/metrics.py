@@ -146,23 +146,24 @@ def send_lag(lag: Lag, pipeline_id: str | None) -> None:
 def send_window(judged: Completeness, pipeline_id: str | None, at_ms: int) -> None:
     """How far a window has arrived that is waited for; nothing where nobody says whose it is."""
     if pipeline_id is not None:
-        found: dict[Gauge, float | None] = {
-            "window_arrived_until_seconds": _s(judged.low_watermark_ms),
-            "window_partitions_waiting": len(judged.waiting),
-            "window_looked_at_seconds": _s(at_ms),
-        }
-        _gauges(found, {"pipeline": pipeline_id})
+        _gauges(
+            {
+                "window_arrived_until_seconds": _s(judged.low_watermark_ms),
+                "window_partitions_waiting": len(judged.waiting),
+                "window_looked_at_seconds": _s(at_ms),
+            },
+            {"pipeline": pipeline_id},
+        )
 
 
 def _send_left(pipeline_id: str, left: LagAndMargin, at_ms: int) -> None:
     """What a run leaves. A trigger's figures have another tag: its process goes on to send the last one."""
     _send_lag(left.lag, at_ms, {"pipeline": pipeline_id, "by": "run"})
     if left.margin_ms is not None:
-        margin: dict[Gauge, float | None] = {
-            "retention_margin_seconds": _s(left.margin_ms),
-            "retention_looked_at_seconds": _s(at_ms),
-        }
-        _gauges(margin, {"pipeline": pipeline_id})
+        _gauges(
+            {"retention_margin_seconds": _s(left.margin_ms), "retention_looked_at_seconds": _s(at_ms)},
+            {"pipeline": pipeline_id},
+        )
 
 
 def _send_lag(records: int | None, at_ms: int, tags: Mapping[str, str]) -> None:

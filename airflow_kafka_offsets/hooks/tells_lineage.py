@@ -7,10 +7,10 @@ log, and the event goes without datasets.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from airflow_kafka_offsets.log.task_lineage import TaskLineage
+from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
+from airflow_kafka_offsets.log.task_lineage import TaskLineage
 
 
 class TellsLineage(ABC):
@@ -39,6 +39,4 @@ class TellsLineage(ABC):
 
 def servers_of(kafka_config_id: str) -> str:
     """The brokers that a Kafka connection names."""
-    from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
-
     return str(kafka_hook(kafka_config_id).client_config["bootstrap.servers"])

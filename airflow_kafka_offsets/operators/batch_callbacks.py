@@ -14,12 +14,10 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.kafka_values import values_by_topic
+from airflow_kafka_offsets.kafka_values import RunKey, values_by_topic
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.batch.carry_out import CommitOutcome
-    from airflow_kafka_offsets.kafka_values import RunKey
-    from airflow_kafka_offsets.plan.plan import Plan
 
 log = logging.getLogger(__name__)
 Callback = Callable[[Any], Any]
@@ -70,7 +68,18 @@ def call_for_batch(
         "output": plan.asked.output,
     }
     if plan.lost:
-        _call("on_loss", on_loss, context, {**about, "lost": plan.lost, "topics": _lost(plan)})
+        lost = {
+            p.topic_partition: {
+                "lost": p.lost,
+                "position": p.position,
+                "start_offset": p.start_offset,
+                "end_offset": p.end_offset,
+                "reason": p.start_reason,
+            }
+            for p in plan.partitions
+            if p.lost
+        }
+        _call("on_loss", on_loss, context, {**about, "lost": plan.lost, "topics": values_by_topic(lost)})
     if set_aside := outcome.fates.set_aside:
         found = {
             "set_aside": set_aside,
@@ -86,20 +95,3 @@ def _call(name: str, callbacks: Callbacks, context: Mapping[str, Any], figures: 
             callback({**context, "kafka_offsets": dict(figures)})  # a notifier puts more into it
         except Exception:  # any: the batch is committed, whatever becomes of this
             log.exception("%s has failed in %r: nobody was called. The batch is committed.", name, callback)
-
-
-def _lost(plan: Plan) -> dict[str, dict[str, dict[str, Any]]]:
-    """Of each partition that has lost some: how many, of which offsets, and why."""
-    return values_by_topic(
-        {
-            p.topic_partition: {
-                "lost": p.lost,
-                "position": p.position,
-                "start_offset": p.start_offset,
-                "end_offset": p.end_offset,
-                "reason": p.start_reason,
-            }
-            for p in plan.partitions
-            if p.lost
-        }
-    )

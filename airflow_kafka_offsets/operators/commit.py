@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, BaseOperator, TaskGroup, XComArg
 
+from airflow_kafka_offsets.batch.messages import committed_sentence
 from airflow_kafka_offsets.batch.no_airflow import Step
+from airflow_kafka_offsets.batch.orders import Commit, PlanReference, RequireReport
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest, RequestError, counted, refuse
 from airflow_kafka_offsets.hooks.airflow_versions import (
@@ -28,6 +30,9 @@ from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
 from airflow_kafka_offsets.hooks.value_sizes import fits, shortened
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.kafka_values import Actor, RunKey, TopicPartition, values_by_topic
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_plan
+from airflow_kafka_offsets.log.verify_reads import PROVED
 from airflow_kafka_offsets.operators.batch_callbacks import Callbacks, call_for_batch, callback_problems
 from airflow_kafka_offsets.operators.reading_tasks import is_given, not_successful
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
@@ -41,9 +46,6 @@ from airflow_kafka_offsets.values.row_definition import parse_limit
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.batch.carry_out import CommitOutcome
-    from airflow_kafka_offsets.batch.orders import RequireReport
-    from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-    from airflow_kafka_offsets.log.task_lineage import TaskLineage
 
 RUNS_LEFT_XCOM = "runs_left"
 """The key under which the commit pushes how many more runs read what the batch's caps have left."""
@@ -133,9 +135,6 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
             return None if skipped else _plan_of_log(reference, context)
 
     def execute(self, context: Any) -> dict[str, Any]:
-        from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-        from airflow_kafka_offsets.log.verify_reads import PROVED
-
         if self.plan is None:
             raise AirflowSkipException("There is no plan: the resolve task was skipped, so there is nothing to commit.")
         try:
@@ -181,7 +180,6 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
         from airflow_kafka_offsets.batch.engine import commit_batch
         from airflow_kafka_offsets.batch.look_ups import World
         from airflow_kafka_offsets.batch.measured_lag import left_by
-        from airflow_kafka_offsets.batch.orders import Commit, PlanReference
 
         self.log.info(
             "Pipeline %s, %s, work store %s",
@@ -235,9 +233,6 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
         return tuple(line for name in sorted(must) for line in open_[name])
 
     def _task_lineage(self, *, is_over: bool) -> TaskLineage:
-        from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-        from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_plan
-
         done, servers = self._done, servers_of(self.kafka_config_id)
         if done is not None:
             plan, proof = done.plan, done.proof
@@ -262,7 +257,8 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
                 "plan_id": plan.plan_id,
                 "window": plan.asked.window_bounds,
             }
-            whole = {**about, "topics": _ranges(plan)}
+            ranges = {p.topic_partition: [p.range.start_offset, p.range.end_offset] for p in plan.to_read()}
+            whole = {**about, "topics": values_by_topic(ranges)}
             where = {name: self.plan[name] for name in ("stored_as", "work_store")}
             event = context["outlet_events"][self.asset]
             event.extra = whole if fits(whole) else {**about, **where}
@@ -274,8 +270,6 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
 
     def _say(self, outcome: CommitOutcome, left: LagAndMargin, by_topic: Mapping[str, Mapping[str, Any]]) -> str:
         """Log what happened to the group, then in one sentence what was committed and what is left."""
-        from airflow_kafka_offsets.batch.messages import committed_sentence
-
         plan = outcome.plan
         last = committed_sentence(plan, outcome.proof, left, by_this=outcome.by_this, fates=outcome.fates)
         if outcome.group.left_alone:
@@ -416,11 +410,6 @@ def _plan_of_log(reference: XComArg, context: Any) -> dict[str, Any]:
 
 def _no_plan(problem: str) -> AirflowFailException:
     return AirflowFailException(str(InvalidRequest((problem,))))
-
-
-def _ranges(plan: Plan) -> dict[str, dict[str, list[int]]]:
-    """``{"orders": {"0": [start, end]}}``, of the partitions with records."""
-    return values_by_topic({p.topic_partition: [p.range.start_offset, p.range.end_offset] for p in plan.to_read()})
 
 
 def _was_skipped(reference: XComArg, context: Any) -> bool:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from airflow_kafka_offsets.batch.messages import first_sentence, last_sentence
 from airflow_kafka_offsets.batch.no_airflow import Step
+from airflow_kafka_offsets.batch.orders import RunsBatch
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import (
     InvalidRequest,
@@ -39,6 +41,8 @@ from airflow_kafka_offsets.hooks.templates import has_empty_intervals, is_settle
 from airflow_kafka_offsets.hooks.value_sizes import LARGEST, fits, shortened, size_of
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
 from airflow_kafka_offsets.kafka_values import Actor, IsolationLevel
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_plan, of_topics
 from airflow_kafka_offsets.operators.reading_tasks import refuse_who_read_before
 from airflow_kafka_offsets.operators.row_parameters import (
     limit_of,
@@ -92,8 +96,6 @@ from airflow_kafka_offsets.values.row_definition import FieldWords, RowDefinitio
 if TYPE_CHECKING:
     from airflow_kafka_offsets.batch.carry_out import Assignment
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-    from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-    from airflow_kafka_offsets.log.task_lineage import TaskLineage
 
 
 class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameters):
@@ -390,8 +392,6 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
             )
         group_id = self.group_id or hook.client_config.get("group.id")
         name = self.pipeline_id or default_pipeline_id(group_id, run.dag_id, self.task_id)
-        from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-
         return PipelineLog(configured_work_store(self.work_store), name)
 
     def _plan(self, context: Any, waited_until_ms: int | None = None) -> list[list[str]]:
@@ -410,17 +410,22 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
             if assignment.draft is not None:
                 send_nothing_to_read(pipeline.pipeline_id, assignment.draft)
             self._planned = assignment.plan
-            connection = hook.client_config.get("bootstrap.servers"), self.kafka_config_id
-            arguments = _arguments(assignment, pipeline.store.driver_uri, *connection)
-            own = self._own_words(assignment.plan) if arguments else []
-            if arguments and assignment.batch and (rows := self._put_rows(assignment, pipeline)) is not None:
+            about_store = pipeline.store.driver_uri, hook.client_config.get("bootstrap.servers"), self.kafka_config_id
+            plan, batch, splits = assignment.plan, assignment.batch, assignment.splits
+            arguments = (
+                [JobArguments(batch.plan_object, plan.plan_id, split, *about_store).words() for split in splits]
+                if plan and batch
+                else []
+            )
+            own = self._own_words(plan) if arguments else []
+            if arguments and batch and (rows := self._put_rows(assignment, pipeline)) is not None:
                 own += [ROWS, rows.digest]
-                changes, warnings = row_changes(rows, assignment.batch, assignment.is_new)
+                changes, warnings = row_changes(rows, batch, assignment.is_new)
                 about += changes
                 assignment = replace(assignment, warnings=(*assignment.warnings, *warnings))
             jobs = [batch_arguments(of_split, own) for of_split in arguments]
-            if assignment.plan and has_placeholders(self.application_args):
-                jobs = offset_words(own, assignment.plan, assignment.splits)
+            if plan and has_placeholders(self.application_args):
+                jobs = offset_words(own, plan, assignment.splits)
                 if not fits(jobs):
                     raise InvalidRequest(
                         (
@@ -443,8 +448,6 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
         return jobs
 
     def _task_lineage(self, *, is_over: bool) -> TaskLineage:
-        from airflow_kafka_offsets.log.task_lineage import of_plan, of_topics
-
         servers = servers_of(self.kafka_config_id)
         if self._planned is not None:
             return of_plan(self._planned, servers)
@@ -499,7 +502,6 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
         # The engine is imported where it runs: a DAG's file is parsed often.
         from airflow_kafka_offsets.batch.engine import assign_batch
         from airflow_kafka_offsets.batch.look_ups import World
-        from airflow_kafka_offsets.batch.orders import RunsBatch
 
         if nameless := without_a_name(pipeline.store.uri):
             self.log.warning(nameless)
@@ -558,8 +560,6 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
 
         :returns: the first and the last sentence, and between them what this run found to be amiss.
         """
-        from airflow_kafka_offsets.batch.messages import first_sentence, last_sentence
-
         plan, first = assignment.plan, first_sentence(assignment.sentence, assignment.waiting)
         last = last_sentence(plan, len(assignment.splits), is_new=assignment.is_new)
         self.log.info(first)
@@ -568,7 +568,9 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
             self.log.warning(warning)
         if plan is not None:
             self.log.info("Plan %s of %s:\n%s", plan.plan_id, plan.batch, plan_table(plan))
-        self.log.log(logging.WARNING if plan is not None and _warns(plan) else logging.INFO, last)
+        backlog = plan.found.backlog if plan is not None else None
+        warns = plan is not None and (plan.lost or plan.skipped or (backlog is not None and backlog.expiring))
+        self.log.log(logging.WARNING if warns else logging.INFO, last)
         return shortened(" ".join((first, *assignment.warnings, last)))
 
     def _tell(self, lines: Sequence[str]) -> None:
@@ -610,21 +612,6 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
         ti.xcom_push(key="starting_offsets", value=options["startingOffsets"])
         ti.xcom_push(key="ending_offsets", value=options["endingOffsets"])
         return []
-
-
-def _warns(plan: Plan) -> bool:
-    """Whether records are left out, or may be gone before a run comes for them."""
-    return bool(plan.lost or plan.skipped or (plan.found.backlog is not None and plan.found.backlog.expiring))
-
-
-def _arguments(assignment: Assignment, store_uri: str, servers: str | None, kafka_config_id: str) -> list[list[str]]:
-    """The batch's arguments, a list for each split to start."""
-    batch = assignment.batch
-    plan: Plan | None = assignment.plan
-    if batch is None or plan is None:
-        return []
-    about = store_uri, servers, kafka_config_id
-    return [JobArguments(batch.plan_object, plan.plan_id, split, *about).words() for split in assignment.splits]
 
 
 def _output_origin(sink: SinkWords | None, output: str | None) -> OutputOrigin:

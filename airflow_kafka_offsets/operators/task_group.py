@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
+from typing import Any, Literal, TypedDict, Unpack, cast
 
 from airflow.sdk import Asset, TaskGroup, XComArg, chain
 from airflow.sdk.definitions._internal.mixins import DependencyMixin
 
+from airflow_kafka_offsets.batch.orders import RequireReport
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.kafka_values import IsolationLevel
 from airflow_kafka_offsets.operators.batch_callbacks import Callbacks
@@ -29,9 +30,6 @@ from airflow_kafka_offsets.sensors.waiting_sensor import WaitingSensor
 from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor
 from airflow_kafka_offsets.spark.sinks.sink_arguments import BadRecordWords, SinkWords
 from airflow_kafka_offsets.values.row_definition import FieldWords, Tombstones
-
-if TYPE_CHECKING:
-    from airflow_kafka_offsets.batch.orders import RequireReport
 
 
 def kafka_spark_batch(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airflow_kafka_offsets.page.views import ChartPoint
+from airflow_kafka_offsets.page.views import BatchRow
 
 WIDTH, HEIGHT, TOP, LEFT = 1180, 150, 20, 44
 FLOOR = HEIGHT - 30
@@ -30,7 +30,7 @@ class Piece:
 class Drawn:
     """One batch of the chart, with all of it."""
 
-    point: ChartPoint
+    row: BatchRow
     pieces: tuple[Piece, ...]
 
 
@@ -47,30 +47,34 @@ class BatchChart:
     times: tuple[tuple[float, int], ...]
 
 
-def chart_of(points: Sequence[ChartPoint]) -> BatchChart:
-    top = _round_up(max((max(p.read + p.set_aside + p.lost, p.left or 0) for p in points), default=0))
-    slot = (WIDTH - LEFT) / max(len(points), 12)
+def chart_of(rows: Sequence[BatchRow]) -> BatchChart:
+    top = _round_up(max((max(sum(_counts(row).values()), row.left or 0) for row in rows), default=0))
+    slot = (WIDTH - LEFT) / max(len(rows), 12)
     bars: list[Drawn] = []
     line: list[str] = []
     lines: list[list[str]] = []
     times: list[tuple[float, int]] = []
-    for n, point in enumerate(points):
+    for n, row in enumerate(rows):
         x, y, pieces = LEFT + n * slot, float(FLOOR), []
-        for kind, count in (("read", point.read), ("aside", point.set_aside), ("lost", point.lost)):
+        for kind, count in _counts(row).items():
             # What is there is seen, however little it is beside the rest.
             height = max(2.0, _high(count, top)) if count else 0.0
             if height:
                 y -= height
                 pieces.append(Piece(kind, round(x, 1), round(y, 1), round(slot * 0.72, 1), round(height, 1)))
-        bars.append(Drawn(point, tuple(pieces)))
-        if point.left is None:
+        bars.append(Drawn(row, tuple(pieces)))
+        if row.left is None:
             lines, line = [*lines, line], []
         else:
-            line.append(f"{x + slot * 0.36:.1f},{FLOOR - _high(point.left, top):.1f}")
-        if n in {0, len(points) // 2, len(points) - 1}:
-            times.append((round(x + slot * 0.72 * (n > len(points) // 2), 1), point.at_ms))
+            line.append(f"{x + slot * 0.36:.1f},{FLOOR - _high(row.left, top):.1f}")
+        if n in {0, len(rows) // 2, len(rows) - 1}:
+            times.append((round(x + slot * 0.72 * (n > len(rows) // 2), 1), row.planned_ms or 0))
     grid = tuple((round(FLOOR - _high(at, top), 1), at) for at in dict.fromkeys((0, top // 2, top)))
     return BatchChart(tuple(bars), tuple(" ".join(part) for part in (*lines, line) if part), grid, tuple(times))
+
+
+def _counts(row: BatchRow) -> dict[str, int]:
+    return {"read": row.records or 0, "aside": row.set_aside or 0, "lost": row.lost or 0}
 
 
 def _high(count: int, top: int) -> float:

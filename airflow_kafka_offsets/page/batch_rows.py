@@ -7,7 +7,7 @@ from airflow_kafka_offsets.errors import counted
 from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.batch_lines import BatchLine, DamagedLine, Line
 from airflow_kafka_offsets.log.last_runs import time_of_id
-from airflow_kafka_offsets.page.views import BatchRow, BatchState, ChartPoint, RunLink
+from airflow_kafka_offsets.page.views import BatchRow, BatchState, RunLink
 from airflow_kafka_offsets.plan.plan import number_of
 from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.plan.window_claims import words_of_name
@@ -19,7 +19,7 @@ def batch_row(line: Line, now_ms: int) -> BatchRow:
     title = words_of_name(name)
     if isinstance(line, DamagedLine):
         why = str(line.error)
-        return BatchRow(name, "", title, "damaged", "bad", None, (), None, None, None, "", None, "", why)
+        return BatchRow(name, "", title, "damaged", "bad", None, (), None, None, None, None, "", None, "", why)
     summary, committed = line.summary, line.committed
     state, tone = state_of(line)
     took_ms = committed.at_ms - summary.planned_ms if committed else None
@@ -34,6 +34,7 @@ def batch_row(line: Line, now_ms: int) -> BatchRow:
         records=summary.records,
         set_aside=committed.set_aside if committed else None,
         lost=summary.lost + summary.skipped,
+        left=summary.left,
         splits=_splits(line),
         took_ms=took_ms,
         took="" if took_ms is None else short_time(took_ms),
@@ -45,18 +46,6 @@ def name_in_addresses(folder: str) -> str:
     """A batch's number, or a window's name."""
     name = folder.rpartition("/")[2]
     return str(int(name)) if name.isdecimal() else name
-
-
-def chart_point(line: BatchLine) -> ChartPoint | None:
-    """``None``: it is not committed, so that nothing is read yet."""
-    summary, committed = line.summary, line.committed
-    if committed is None:
-        return None
-    left_out = summary.lost + summary.skipped
-    name = str(summary.number or words_of_name(line.name))
-    return ChartPoint(
-        summary.key, name, summary.planned_ms, summary.records, committed.set_aside, left_out, summary.left
-    )
 
 
 def state_of(line: BatchLine) -> tuple[str, Tone]:

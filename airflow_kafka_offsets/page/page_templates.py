@@ -17,7 +17,7 @@ from airflow_kafka_offsets.cli.printing import harmless
 from airflow_kafka_offsets.hooks.page_link import PAGE_PREFIX
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.page.batch_chart import FLOOR, HEIGHT, LEFT, WIDTH, chart_of
-from airflow_kafka_offsets.page.month_calendar import weeks_of
+from airflow_kafka_offsets.page.window_page import weeks_of
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -28,20 +28,12 @@ def _visible(value: Any) -> Any:
     return harmless(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _counted(value: int | None) -> str:
-    return UNKNOWN if value is None else f"{value:,}"
-
-
 def _at(at_ms: int | None, *, now_ms: int) -> str:
     return UNKNOWN if at_ms is None else clock(at_ms, now_ms)
 
 
-def _instant(at_ms: int | None) -> str:
-    return "" if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
-
-
-def _hour(at_ms: int) -> str:
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%H:%M}"
+def _time(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
 
 
 _environment = Environment(
@@ -52,7 +44,12 @@ _environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_environment.filters |= {"counted": _counted, "at": _at, "instant": _instant, "hour": _hour}
+_environment.filters |= {
+    "counted": lambda value: UNKNOWN if value is None else f"{value:,}",
+    "at": _at,
+    "instant": lambda at_ms: "" if at_ms is None else _time(at_ms).isoformat(timespec="seconds"),
+    "hour": lambda at_ms: f"{_time(at_ms):%H:%M}",
+}
 _environment.globals |= {
     "chart_of": chart_of,
     "weeks_of": weeks_of,

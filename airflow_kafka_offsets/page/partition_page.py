@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from airflow_kafka_offsets.cli.batch_tables import entries_of, splits_of
+from airflow_kafka_offsets.cli.batch_tables import entries_of, range_row, splits_of
 from airflow_kafka_offsets.cli.option_values import find_batch
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.kafka_values import PartitionSnapshot, TopicPartition
@@ -13,7 +13,7 @@ from airflow_kafka_offsets.page.batch_rows import state_of
 from airflow_kafka_offsets.page.dag_pipelines import PagePipeline, found_in
 from airflow_kafka_offsets.page.kafka_look import LOOKS, KafkaLooks
 from airflow_kafka_offsets.page.pipeline_page import kafka_answer
-from airflow_kafka_offsets.page.views import Bar, Page, PartitionOrder, PartitionRow, PartitionsAsked, PartitionsView
+from airflow_kafka_offsets.page.views import Bar, Page, PartitionOrder, PartitionsAsked, PartitionsView
 from airflow_kafka_offsets.plan.plan import PlannedPartition
 from airflow_kafka_offsets.plan.window_claims import name_of
 
@@ -49,7 +49,12 @@ def partitions_view(
     lags = {tp: lag.lag for tp, lag in answer.measured.partitions.items()} if answer and answer.measured else {}
     plan, line = batch.log.plan, line_of(batch)
     find, count = asked.find.strip().lower(), _SORTED_BY[asked.order]
-    matching = [p for p in plan.partitions if not find or _matches(p.topic_partition, find)]
+    matching = [
+        p
+        for p in plan.partitions
+        for tp in [p.topic_partition]
+        if find in str(tp).lower() or find == f"{tp.topic}-{tp.partition}".lower()
+    ]
     matching.sort(key=lambda p: -count(p, lags))
     shown = Page.of(matching, asked.page, max(1, min(asked.size, 500)), len(plan.partitions))
     rows = tuple(_row(p, logs.get(p.topic_partition), at.get(p.topic_partition), lags) for p in shown.rows)
@@ -66,26 +71,10 @@ def partitions_view(
     )
 
 
-def _matches(tp: TopicPartition, find: str) -> bool:
-    return find in str(tp).lower() or find == f"{tp.topic}-{tp.partition}".lower()
-
-
-def _row(p: PlannedPartition, log: PartitionSnapshot | None, position: int | None, left: _Left) -> PartitionRow:
-    return PartitionRow(
-        partition=p.topic_partition,
-        bar=_bar(p, log, position),
-        log_start=log.log_start_offset if log else None,
-        log_end=log.end_offset if log else None,
-        before=p.start_offset,
-        after=p.end_offset,
-        position=position,
-        records=p.size,
-        lost=p.lost,
-        skipped=p.skipped,
-        left=left.get(p.topic_partition),
-        in_group=p.committed_offset,
-        why=_why(p),
-    )
+def _row(p: PlannedPartition, log: PartitionSnapshot | None, position: int | None, left: _Left) -> dict[str, object]:
+    now = {"log_start": log.log_start_offset if log else None, "log_end": log.end_offset if log else None}
+    more = {"position": position, "left": left.get(p.topic_partition), "bar": _bar(p, log, position)}
+    return {**range_row(p), **now, **more}
 
 
 def _bar(p: PlannedPartition, log: PartitionSnapshot | None, position: int | None) -> Bar | None:
@@ -103,8 +92,3 @@ def _split_line(row: Mapping[str, object]) -> str:
     attempt = f", attempt {row['attempt']}" if row["attempt"] else ""
     how = row["problem"] or f"{row['rows']} rows, {row['proof']}"
     return f"split {row['split']}{attempt}: {how}"
-
-
-def _why(p: PlannedPartition) -> str:
-    """The start and why; the end only where it is not simply what was there."""
-    return p.start_reason if p.end_reason == "latest" else f"{p.start_reason}; to {p.end_reason}"

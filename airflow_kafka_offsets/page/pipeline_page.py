@@ -16,16 +16,15 @@ from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.log.batch_lines import BatchLine, Line, read_lines
 from airflow_kafka_offsets.log.entries import Totals
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.page.batch_rows import batch_row, chart_point, is_in, name_in_addresses
+from airflow_kafka_offsets.page.batch_rows import batch_row, is_in, name_in_addresses
 from airflow_kafka_offsets.page.dag_pipelines import NewestFound, PagePipeline, found_in
 from airflow_kafka_offsets.page.kafka_look import LOOKS, KafkaAnswer, KafkaLooks
-from airflow_kafka_offsets.page.views import BatchesAsked, BatchRow, ChartPoint, Page, PipelineView
+from airflow_kafka_offsets.page.views import BatchesAsked, BatchRow, Page, PipelineView
 from airflow_kafka_offsets.plan.plan import number_named
 from airflow_kafka_offsets.plan.window_claims import time_claim_of_name
 from airflow_kafka_offsets.request.times import parse_timestamp_ms
 
 IN_CHART = 48
-_PROBES = 15
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 NO_KAFKA = "Which Kafka connection the pipeline has is not known: its resolve task says so in its next run."
 WAITING = "Kafka has not answered yet: what only Kafka knows is unknown. Load the page again."
@@ -62,7 +61,7 @@ def pipeline_view(pipeline: PagePipeline, asked: BatchesAsked, looks: KafkaLooks
         about=_about(pipeline, found),
         sentence=sentence(status) if found.newest or not not_asked else (),
         figures=figures(status),
-        chart=_chart(lines),
+        chart=tuple(batch_row(line, now) for line in reversed(lines) if isinstance(line, BatchLine) and line.committed),
         batches=batches,
         newest=_name(found),
         has_windows=bool(found.window_places),
@@ -143,11 +142,6 @@ def _rows(shown: Page[str], by_folder: Mapping[str, Line], asked: BatchesAsked, 
     return Page(rows, 1, 1, len(rows), shown.total, looked, further)
 
 
-def _chart(lines: Sequence[Line]) -> tuple[ChartPoint, ...]:
-    points = (chart_point(line) for line in reversed(lines) if isinstance(line, BatchLine))
-    return tuple(point for point in points if point is not None)
-
-
 def _name(found: NewestFound) -> str | None:
     return name_in_addresses(found.newest.folder) if found.newest else None
 
@@ -225,25 +219,13 @@ class _Names:
         number = number_named(find)
         return number - self._numbers[0] if number and self._numbers[0] <= number <= self._numbers[1] else None
 
-    def _first_since(self, at_ms: int) -> int | None:
+    def _first_since(self, at_ms: int) -> int:
         """The first that was planned, or of windows the first that begins, at or after a time; else the last one."""
-        low, high = 0, self.total
+        return min(bisect_left(range(self.total), at_ms, key=self._begins_ms), self.total - 1)
+
+    def _begins_ms(self, place: int) -> int:
         if self._numbers is None:
-            bounds = [time_claim_of_name(name) for name in self._windows]
-            return min(bisect_left([claim.start_ms if claim else 0 for claim in bounds], at_ms), high - 1)
-        while high - low > 1:  # several at once, since each look takes as long as many
-            step = max(1, -(-(high - low) // (_PROBES + 1)))
-            probes = list(range(low + step, high, step))
-            folders = list(map(self._at, probes))
-            found = {line.folder: line for line in read_lines(self._log.store, folders, folders)}
-            for place in probes:
-                line = found.get(self._at(place))
-                if isinstance(line, BatchLine) and line.summary.planned_ms >= at_ms:
-                    high = place
-                    break
-                low = place
-            if not probes:
-                break
-        first = next(iter(read_lines(self._log.store, [self._at(low)])), None)
-        at_low = isinstance(first, BatchLine) and first.summary.planned_ms >= at_ms
-        return low if at_low else min(high, self.total - 1)
+            claim = time_claim_of_name(self._windows[place])
+            return claim.start_ms if claim else 0
+        line = next(iter(read_lines(self._log.store, [self._at(place)], [self._at(place)])), None)
+        return line.summary.planned_ms if isinstance(line, BatchLine) else 0

@@ -6,30 +6,14 @@ topic may be called ``<script>``, and escaping is the template's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 from airflow_kafka_offsets.batch.pipeline_status import Figure, Phrase, Tone
-from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
+from airflow_kafka_offsets.kafka_values import RunKey
 
 Row = TypeVar("Row")
-
-
-@dataclass(frozen=True, slots=True)
-class ChartPoint:
-    """One batch of the chart, the oldest first.
-
-    :ivar left: what was there at or after its end when it was planned; ``None``: not known.
-    """
-
-    key: str
-    name: str
-    at_ms: int
-    read: int
-    set_aside: int
-    lost: int
-    left: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +32,7 @@ class BatchRow:
     :ivar title: ``212``, or a window's bounds.
     :ivar state: one of ``BatchState``.
     :ivar lost: lost and skipped.
+    :ivar left: what was there at or after its end when it was planned; ``None``: not known.
     :ivar splits: ``2 of 2 whole``.
     :ivar took_ms: from its first plan to its commit; ``None`` until it is committed.
     :ivar why: why it is as it is, in words.
@@ -63,6 +48,7 @@ class BatchRow:
     records: int | None
     set_aside: int | None
     lost: int | None
+    left: int | None
     splits: str
     took_ms: int | None
     took: str
@@ -100,6 +86,7 @@ class PipelineView:
     """The page of a pipeline, without the partitions of a batch.
 
     :ivar about: what stands beside the title, label and text: group, log, output.
+    :ivar chart: the newest batches that are committed, the oldest first.
     :ivar newest: name of the batch whose partitions are shown first; ``None``: there is none.
     :ivar has_windows: whether the calendar has something to show.
     :ivar is_waiting: whether Kafka is being asked: the figures are there when the page is loaded again, in a moment.
@@ -114,7 +101,7 @@ class PipelineView:
     about: tuple[tuple[str, str], ...]
     sentence: tuple[Phrase, ...]
     figures: tuple[Figure, ...]
-    chart: tuple[ChartPoint, ...]
+    chart: tuple[BatchRow, ...]
     batches: Page[BatchRow]
     newest: str | None
     has_windows: bool
@@ -138,35 +125,11 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionRow:
-    """One partition of a batch.
-
-    :ivar before: where the batch begins; :ivar after: where it ends.
-    :ivar left: from the pipeline's position to the end, as it is now.
-    :ivar in_group: what the group held when the plan was made.
-    :ivar bar: ``None`` where Kafka has not told the log's ends.
-    :ivar why: the start, and why; and why it ends where it does, if it is not the end.
-    """
-
-    partition: TopicPartition
-    bar: Bar | None
-    log_start: int | None
-    log_end: int | None
-    before: int
-    after: int
-    position: int | None
-    records: int
-    lost: int
-    skipped: int
-    left: int | None
-    in_group: int | None
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class PartitionsView:
     """The partitions of one batch.
 
+    :ivar partitions: each as ``kafka-offsets show`` has it; ``log_start`` and ``log_end`` as they are now, ``position``
+        of the pipeline, ``left`` from there to the end, and its ``bar``. ``None`` where Kafka has not told it.
     :ivar splits: each split in a line: ``split 1: attempt 2, read back``, or what is wrong.
     :ivar history: the batch's log in words, an entry a line.
     """
@@ -175,7 +138,7 @@ class PartitionsView:
     key: str
     title: str
     state: str
-    partitions: Page[PartitionRow]
+    partitions: Page[Mapping[str, object]]
     splits: tuple[str, ...]
     history: tuple[str, ...]
     looked_at_ms: int

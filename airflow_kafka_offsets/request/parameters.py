@@ -77,7 +77,7 @@ def row_of(parameter: Field[Any]) -> Row:
 
 
 def names_of(kind: type[ScopeParameters]) -> tuple[str, ...]:
-    return tuple(parameter.name for parameter in fields(kind))
+    return tuple(parameter.name for parameter in fields(kind) if parameter.init)
 
 
 def names_in(place: str, kind: type[ScopeParameters]) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ class BatchCommittedSensor(WaitingSensor):
         known.take_all(lambda: _target(known.value, BEST_RUN_CONTEXT))
         known.take_all(lambda: _topics(known.value("topics")))
         known.check_work_store()
-        self.refuse_what_is_wrong(known.final)
+        known.refuse()
 
     def _trigger(self, context: Any) -> BatchCommittedTrigger:
         target = _target(lambda name: getattr(self, name), run_context_of(context))

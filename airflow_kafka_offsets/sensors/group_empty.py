@@ -42,7 +42,7 @@ class GroupEmptySensor(WaitingSensor):
             lambda: parse_group_id(known.value("group_id"), "is empty; name the group, or leave it out"),
             None,
         )
-        self.refuse_what_is_wrong(known.final)
+        known.refuse()
 
     def _trigger(self, context: Any) -> GroupEmptyTrigger:
         return GroupEmptyTrigger(

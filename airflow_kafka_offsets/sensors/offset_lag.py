@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +11,7 @@ from airflow_kafka_offsets.plan.consumer_lag import parse_limits
 from airflow_kafka_offsets.request.parameters import parameters_of
 from airflow_kafka_offsets.sensors.waiting_sensor import Known, WaitingSensor, watched_pipeline_id
 from airflow_kafka_offsets.task_docs import LAG_DOC
-from airflow_kafka_offsets.triggers.wait_for_lag import LagWatch, OffsetLagTrigger
+from airflow_kafka_offsets.triggers.lag_event import LagWatch, OffsetLagTrigger
 
 
 class OffsetLagSensor(WaitingSensor, LagWatch):
@@ -102,11 +101,12 @@ class OffsetLagSensor(WaitingSensor, LagWatch):
         known.check_what_all_have()
         limits = ("min_records", "max_age", "min_retention_margin")
         known.take_all(lambda: parse_limits(*map(known.value, limits)))
-        self.refuse_what_is_wrong(known.final)
+        known.refuse()
 
     def _trigger(self, context: Any) -> OffsetLagTrigger:
-        watch = replace(parameters_of(LagWatch, self), pipeline_id=watched_pipeline_id(self, context))
-        return OffsetLagTrigger(poke_interval=self.poke_interval, **watch.to_dict())
+        trigger = parameters_of(OffsetLagTrigger, self)
+        trigger.pipeline_id = watched_pipeline_id(self, context)
+        return trigger
 
     def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, Any]:
         near = found["partitions_near_retention"]

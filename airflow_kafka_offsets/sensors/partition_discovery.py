@@ -8,6 +8,7 @@ from typing import Any
 from airflow_kafka_offsets.hooks.run_context import run_conf
 from airflow_kafka_offsets.hooks.value_sizes import partitions_or_counts
 from airflow_kafka_offsets.hooks.work_store import configured_work_store
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.missing_topics import new_since
 from airflow_kafka_offsets.request.offset_maps import at_least_one
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters, parameters_of
@@ -91,7 +92,7 @@ class PartitionDiscoverySensor(WaitingSensor, ScopeParameters):
         self.min_partitions = known.take("min_partitions", lambda: at_least_one(min_partitions), None) or 1
         asked = RequestParameters(policies=known.value("policies"), hold=known.value("hold"))
         known.take_all(lambda: parse_policies(asked), "policies", "hold")
-        self.refuse_what_is_wrong(known.final)
+        known.refuse()
 
     def _trigger(self, context: Any) -> PartitionDiscoveryTrigger:
         conf = run_conf(context) if "dag_run" in context else None
@@ -116,7 +117,6 @@ class PartitionDiscoverySensor(WaitingSensor, ScopeParameters):
 
     def _new_partitions(self, context: Any, topics: dict[str, list[int]]) -> dict[str, list[int]]:
         from airflow_kafka_offsets.batch.measured_lag import position_of
-        from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
         pipeline_id = str(watched_pipeline_id(self, context))
         position = position_of(PipelineLog(configured_work_store(self.work_store), pipeline_id))

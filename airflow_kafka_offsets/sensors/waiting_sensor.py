@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from configparser import ConfigParser
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
@@ -30,15 +30,13 @@ from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.page_link import PipelinePageLink
 from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
 from airflow_kafka_offsets.hooks.templates import unsettled
+from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_topics
 from airflow_kafka_offsets.request.parameters import ScopeParameters, names_of, parameters_of
 from airflow_kafka_offsets.request.problems import Problems
 from airflow_kafka_offsets.request.subscription import default_pipeline_id, parse_scope
 from airflow_kafka_offsets.request.times import parse_wait_ms
 from airflow_kafka_offsets.stores.location import location_of
-from airflow_kafka_offsets.triggers.deferred_wait import LOOK_AGAIN, NotYet, WaitingTrigger, error_from_dict, goes_on
-
-if TYPE_CHECKING:
-    from airflow_kafka_offsets.log.task_lineage import TaskLineage
+from airflow_kafka_offsets.triggers.deferred_wait import LOOK_AGAIN, NotYet, WaitingTrigger, goes_on
 
 # The trigger ends the wait, and says what is missing. Airflow's scheduler does, where no triggerer is there.
 _GRACE = timedelta(minutes=2)
@@ -69,12 +67,12 @@ class WaitingSensor(TellsLineage, BaseSensorOperator):
         timeout: timedelta | float | None = None,
         **kwargs: Any,
     ) -> None:
-        self._wrong = Problems()
-        if timeout is None:
-            timeout = configured_timeout_s()
+        self.wrong = Problems()
+        if timeout is None and _is_set("sensors", "default_timeout"):
+            timeout = conf.getfloat("sensors", "default_timeout")
         self._has_own_timeout = timeout is not None
         if mode is not None and mode not in self.valid_modes:
-            self._wrong.append(f"mode is {mode!r}; use one of {', '.join(self.valid_modes)}.")
+            self.wrong.append(f"mode is {mode!r}; use one of {', '.join(self.valid_modes)}.")
             mode = None
         super().__init__(
             poke_interval=self._seconds("poke_interval", poke_interval),
@@ -87,16 +85,7 @@ class WaitingSensor(TellsLineage, BaseSensorOperator):
         self._topics_found: tuple[str, ...] = ()
 
     def _seconds(self, name: str, value: timedelta | float) -> float:
-        return self._wrong.take(name, lambda: parse_wait_ms(value), 0) / 1000
-
-    def refuse_what_is_wrong(self, problems: Sequence[str]) -> None:
-        """The last act of each sensor's ``__init__``.
-
-        :param problems: what is wrong with its own parameters.
-        :raises InvalidRequest: with every problem.
-        """
-        found = (*self._wrong, *problems)
-        refuse(found)
+        return self.wrong.take(name, lambda: parse_wait_ms(value), 0) / 1000
 
     def execute(self, context: Any) -> Any:
         if self.deferrable:
@@ -128,15 +117,13 @@ class WaitingSensor(TellsLineage, BaseSensorOperator):
         return PokeReturnValue(is_done=False)
 
     def execute_complete(self, context: Any, event: Mapping[str, Any]) -> Any:
-        """Called with the trigger's event: what it found, an error, what is missing, or that this has to look again."""
+        """Called with the trigger's event: what it found, what is missing, or that this has to look again."""
         with self._failing_as_while_poking():
             if "timeout" in event:
                 raise self._timed_out(event["timeout"])
             if LOOK_AGAIN in event:
-                return self._look_and_defer(context)
+                return self._look_and_defer(context, event[LOOK_AGAIN])
             try:
-                if "error" in event:
-                    raise error_from_dict(event)
                 return self._done(context, event)
             except RequestError as error:
                 raise AirflowFailException(str(error)) from None
@@ -153,9 +140,9 @@ class WaitingSensor(TellsLineage, BaseSensorOperator):
                 "missing. Is one running? Without a triggerer, give mode='reschedule'."
             ) from error
 
-    def _look_and_defer(self, context: Any) -> Any:
+    def _look_and_defer(self, context: Any, until_ms: int | None = None) -> Any:
         """What the first look has found; else it ends here, and :meth:`execute_complete` goes on."""
-        until_ms = now_ms() + round(self.timeout * 1000)
+        until_ms = until_ms or now_ms() + round(self.timeout * 1000)
         try:
             result = self.poke(context)
         except KafkaOffsetsError as error:
@@ -206,8 +193,6 @@ class WaitingSensor(TellsLineage, BaseSensorOperator):
         return self._report(context, found)
 
     def _task_lineage(self, *, is_over: bool) -> TaskLineage:
-        from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_topics
-
         topics = self._topics_asked() or self._topics_found
         return of_topics(servers_of(self.kafka_config_id), topics) if topics else TaskLineage()
 
@@ -250,11 +235,6 @@ def is_deferrable(mode: str | None) -> bool:
     return conf.getboolean("operators", "default_deferrable") if _is_set("operators", "default_deferrable") else True
 
 
-def configured_timeout_s() -> float | None:
-    """``[sensors] default_timeout``, where somebody has set it."""
-    return conf.getfloat("sensors", "default_timeout") if _is_set("sensors", "default_timeout") else None
-
-
 def _is_set(section: str, key: str) -> bool:
     """Whether the environment has it, or an ``airflow.cfg`` where a person has written it."""
     if f"AIRFLOW__{section}__{key}".upper() in os.environ:
@@ -278,10 +258,10 @@ def _is_airflows() -> bool:
 
 
 class Known(Problems):
-    """The values of a sensor's template fields that no template and no other task can change, and their problems."""
+    """The values of a sensor's template fields that no template and no other task can change, and all its problems."""
 
     def __init__(self, sensor: Any) -> None:
-        super().__init__()
+        super().__init__(sensor.wrong)
         given = {name: getattr(sensor, name) for name in sensor.template_fields}
         self._undecided = unsettled(given)
         self._values = {name: value for name, value in given.items() if name not in self._undecided}
@@ -304,7 +284,9 @@ class Known(Problems):
         if work_store is not None:
             self.take_all(lambda: location_of(str(work_store)), "work_store")
 
-    @property
-    def final(self) -> list[str]:
-        """What no template can put right."""
-        return self.without(self._undecided)
+    def refuse(self) -> None:
+        """The last act of each sensor's ``__init__``.
+
+        :raises InvalidRequest: with every problem that no template can put right.
+        """
+        refuse(self.without(self._undecided))

@@ -107,7 +107,7 @@ class WindowCompleteSensor(WaitingSensor, ScopeParameters):
         known.take_all(lambda: _parse(known.scope, known.value, BEST_RUN_CONTEXT))
         if known.value("partition_width") is not None:
             known.take("partition_width", lambda: parse_width(known.value("partition_width")), None)
-        self.refuse_what_is_wrong(known.final)
+        known.refuse()
         self._make_timeout(known.value("idle_timeout"))
         self._watching: WindowCompleteTrigger | None = None  # it remembers which partitions move
 

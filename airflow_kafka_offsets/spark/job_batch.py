@@ -33,6 +33,8 @@ _MOST_COLUMNS, _LONGEST_TYPE = 500, 2_000
 class Batch:
     """One split of one batch, and how far this job is with it.
 
+    :param arguments: what this job was started with.
+    :param store: the work store that they name.
     :ivar plan: the plan that this job was started for.
     :ivar split: which of its splits; splits have the numbers from 0.
     :ivar bootstrap_servers: the cluster that the plan was made on, if the job's arguments name it.
@@ -42,21 +44,19 @@ class Batch:
     :ivar columns: of each output that a sink has written, its columns and their types.
     """
 
-    plan: Plan
-    split: int
-    store: Store
-    plan_object: str
-    bootstrap_servers: str | None
-    output: str | None
-    rows: str | None
-    set_aside: Mapping[str, Any] | None
-    columns: dict[str, dict[str, str]]
-    _attempt: SplitAttempt | None
-    _frames: list[DataFrame]
-    _outputs: set[str | None]
     _read_topic: Callable[[str], DataFrame]
     _same_topics: Callable[[], bool]
     _is_compacted: Callable[[], bool]
+
+    def __init__(self, arguments: JobArguments, store: Store, plan: Plan) -> None:
+        self.plan, self.split, self.store = plan, arguments.split, store
+        self.plan_object, self.bootstrap_servers = arguments.plan_object, arguments.bootstrap_servers
+        self.output, self.rows = plan.asked.output, arguments.rows
+        self.set_aside: Mapping[str, Any] | None = None
+        self.columns: dict[str, dict[str, str]] = {}
+        self._attempt: SplitAttempt | None = None
+        self._frames: list[DataFrame] = []
+        self._outputs: set[str | None] = set()
 
     @property
     def key(self) -> str:
@@ -218,8 +218,8 @@ class NumberedBatch(Batch, int):
     It is written as its number too: in a path, in SQL, and on the way to Java, to which Py4J sends numbers as text.
     """
 
-    def __new__(cls, number: int) -> NumberedBatch:
-        return int.__new__(cls, number)
+    def __new__(cls, arguments: JobArguments, store: Store, plan: Plan) -> NumberedBatch:
+        return int.__new__(cls, plan.batch.number or 0)
 
     @property
     def number(self) -> int:
@@ -275,13 +275,8 @@ def planned_batch(argv: Sequence[str] | None = None, spark: SparkSession | None 
         raise InvalidRequest(
             [f"--split is {arguments.split}, and plan {plan.plan_id} has splits 0 to {plan.split_count - 1}."]
         )
-    number = plan.batch.number
-    batch: Batch = WindowBatch() if number is None else NumberedBatch(number)
-    batch.plan, batch.split, batch.store = plan, arguments.split, store
-    batch.plan_object, batch.bootstrap_servers = arguments.plan_object, arguments.bootstrap_servers
-    batch.output, batch.rows, batch.set_aside = plan.asked.output, arguments.rows, None
-    batch._attempt, batch._frames, batch._outputs, batch.columns = None, [], set(), {}
-    return batch
+    kind = WindowBatch if plan.batch.number is None else NumberedBatch
+    return kind(arguments, store, plan)
 
 
 def _plan(store: Store, arguments: JobArguments) -> Plan:

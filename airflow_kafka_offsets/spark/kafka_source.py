@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import InvalidRequest, refuse
 from airflow_kafka_offsets.log.read_reports import begin, require_current
 from airflow_kafka_offsets.plan.plan import PlannedPartition
 from airflow_kafka_offsets.plan.plan_json import spark_options
@@ -142,13 +142,12 @@ def _given(spark: SparkSession, batch: Batch, options: Mapping[str, Any]) -> dic
     }
     given |= options
     refused = sorted(name for name in given if name.lower() in _DECIDED_BY_THE_PLAN)
-    if refused:
-        raise InvalidRequest(
-            [
-                f"Option {name} would change which records are read; that is the plan's to say. Leave it out."
-                for name in refused
-            ]
-        )
+    refuse(
+        [
+            f"Option {name} would change which records are read; that is the plan's to say. Leave it out."
+            for name in refused
+        ]
+    )
     if not given.get(BOOTSTRAP_SERVERS):
         raise InvalidRequest(
             [

@@ -226,7 +226,8 @@ def _report(batch: Batch, written: DataFrame | Divided | Merged | None, source: 
         return _report_of(batch, count_offsets(source, batch), "scan")
     is_read_back = not found.is_merged and not _is_made_from(found.outputs, batch)
     counting = _count_by_partition(found.frame)
-    if batch.partitions and not found.is_merged and not is_read_back and not _is_cached(counting, batch):
+    is_from_records = bool(batch.partitions) and not found.is_merged and not is_read_back
+    if is_from_records and _scans(query_execution(counting).withCachedData(), batch):  # it would read Kafka again
         raise InvalidRequest(
             [
                 "That frame is made from the records, not read back from the output: it shows nothing of what was "
@@ -354,11 +355,6 @@ def _is_made_from(frame: DataFrame, batch: Batch) -> bool:
     """Whether the frame's rows come from the batch's records, and not from an output; not known of Spark Connect."""
     plans = query_execution(frame)
     return plans is not None and _scans(plans.analyzed(), batch)
-
-
-def _is_cached(counting: DataFrame, batch: Batch) -> bool:
-    """Whether a frame that is made from the records is counted without reading Kafka again."""
-    return not _scans(query_execution(counting).withCachedData(), batch)
 
 
 def _scans(plan: Any, batch: Batch) -> bool:

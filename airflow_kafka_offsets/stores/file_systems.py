@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MethodType
-from typing import Any
+from typing import Any, cast
 
 from airflow_kafka_offsets.stores.location import HDFS
 from airflow_kafka_offsets.stores.store import MOST_AT_ONCE
@@ -62,14 +62,11 @@ def list_folder(kind: str, file_system: Any, path: str, *, timeout: float) -> It
     :param timeout: seconds for one request, as of fsspec's own methods.
     :raises FileNotFoundError: there is no such bucket; Google's also where the folder is absent.
     """
-    found: Iterable[Entry]
     if kind in HDFS:
-        found = file_system.ls(path, timeout=timeout)
-        return found
+        return cast("Iterable[Entry]", file_system.ls(path, timeout=timeout))
     file_system.invalidate_cache()
     if kind == "gs":
-        found = file_system.ls(path, detail=True, timeout=timeout)
-        return found
+        return cast("Iterable[Entry]", file_system.ls(path, detail=True, timeout=timeout))
     bucket, _, folder = path.partition("/")
     list_it = _list_bucket if kind == "s3" else _list_container
     names = list_it(file_system, bucket, f"{folder}/" if folder else "", timeout)
@@ -98,8 +95,7 @@ def _list_container(file_system: Any, container: str, prefix: str, timeout: floa
         listing = client.walk_blobs(name_starts_with=prefix, include=["metadata"])
         return [entry.name async for entry in listing if not _is_mark_of_folder(entry)]
 
-    found: list[str] = sync(file_system.loop, names, timeout=timeout)
-    return found
+    return cast("list[str]", sync(file_system.loop, names, timeout=timeout))
 
 
 def _is_mark_of_folder(entry: Any) -> bool:

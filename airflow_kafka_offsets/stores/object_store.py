@@ -13,7 +13,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from airflow_kafka_offsets.errors import StoreUnavailable
 from airflow_kafka_offsets.stores.file_systems import Entry, list_folder
@@ -133,12 +133,10 @@ class ObjectStore:
     def _read(self, name: str) -> bytes:
         # One piece: s3fs would ask for the size first, to read several at once.
         path, end = self._path(name), LARGEST_OBJECT + 1
-        found: bytes = self._call(self._fs.cat_file, path, start=0, end=end, max_concurrency=1)
-        return found
+        return cast(bytes, self._call(self._fs.cat_file, path, start=0, end=end, max_concurrency=1))
 
     def _ls(self, path: str) -> Iterable[Entry]:
-        found: Iterable[Entry] = self._call(list_folder, self._location.kind, self._fs, path)
-        return found
+        return cast("Iterable[Entry]", self._call(list_folder, self._location.kind, self._fs, path))
 
     def _call(self, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         try:
@@ -165,7 +163,9 @@ class ObjectStore:
                 longest_s = min(0.2 * 2**tries, 5.0)
                 pause_s = random.uniform(longest_s / 2, longest_s)
                 if _is_final(error) or time.monotonic() + pause_s > end:
-                    raise self._unavailable(verb, name, error) from None
+                    if _is_final(error):
+                        raise refused(f"{verb} {name or '/'} in", self._location, error) from None
+                    raise unavailable(self.uri, verb, name, _first_line(error)) from None
                 log.info("Work store %s: %s; asking again in %.1f s", self.uri, _first_line(error), pause_s)
                 time.sleep(pause_s)
             else:
@@ -192,11 +192,6 @@ class ObjectStore:
             f"there is no bucket {self._location.bucket!r}: {_first_line(error)}",
             "Create it, or correct [kafka_offsets] work_store. None is made unasked.",
         )
-
-    def _unavailable(self, verb: str, name: str, error: Exception) -> StoreUnavailable:
-        if not _is_final(error):
-            return unavailable(self.uri, verb, name, _first_line(error))
-        return refused(f"{verb} {name or '/'} in", self._location, error)
 
 
 def refused(what: str, location: Location, error: Exception) -> StoreUnavailable:

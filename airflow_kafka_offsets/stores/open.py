@@ -44,7 +44,14 @@ def machines_file_system(location: Location) -> Any:
     :raises InvalidRequest: the URI names a connection, which only Airflow has; or it needs one.
     """
     if location.kind == "hdfs":
-        raise InvalidRequest((_names_no_web_hdfs(location),))
+        name, folder = location.bucket.partition(":")[0], location.root.removeprefix(location.bucket)
+        raise InvalidRequest(
+            (
+                f"work_store {location.uri} does not say where the name nodes' WebHDFS is. In Airflow name a "
+                f"connection whose host and port say so: hdfs://CONNECTION@{location.root}. Or write the URI of the "
+                f"same folder that does: webhdfs://{name}:9870{folder}.",
+            )
+        )
     if location.connection is not None:
         raise InvalidRequest(
             (
@@ -60,15 +67,6 @@ def machines_file_system(location: Location) -> Any:
 
     account = {"account_name": location.account} if location.account else {}
     return fsspec.filesystem(location.kind, **account)
-
-
-def _names_no_web_hdfs(location: Location) -> str:
-    name = location.bucket.partition(":")[0]
-    return (
-        f"work_store {location.uri} does not say where the name nodes' WebHDFS is. In Airflow name a connection whose "
-        f"host and port say so: hdfs://CONNECTION@{location.root}. Or write the URI of the same folder that does: "
-        f"webhdfs://{name}:9870{location.root.removeprefix(location.bucket)}."
-    )
 
 
 def missing_package(location: Location, error: Exception) -> StoreUnavailable:

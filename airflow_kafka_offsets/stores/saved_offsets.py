@@ -14,6 +14,7 @@ from pathlib import Path
 
 from airflow_kafka_offsets.errors import StoreUnavailable, names
 from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan.plan_table import first_few
 from airflow_kafka_offsets.request.offset_maps import parse_partition_offsets
 from airflow_kafka_offsets.stores.hudi_commits import FOLDER, checkpoint_of_table
 from airflow_kafka_offsets.stores.location import location_of
@@ -118,5 +119,4 @@ def _ranges(place: str, store: Store, before: list[str], after: str) -> str:
         starts |= parse_partition_offsets(_need(place, store, name).decode())
     ends = parse_partition_offsets(_need(place, store, after).decode())
     read = [f"{tp}: {starts.get(tp, 'its start')} to {ends[tp]}" for tp in sorted(ends) if starts.get(tp) != ends[tp]]
-    more = [f"{len(read) - _SHOWN} more"] if len(read) > _SHOWN else []
-    return ", ".join([*read[:_SHOWN], *more])
+    return first_few(read, _SHOWN)

@@ -133,7 +133,7 @@ MOST_NAMES = 1_000_000
 """In one folder. A window every five minutes for nine years; a listing of them takes some 100 MB."""
 
 
-def within_size(data: bytes, store_uri: str, name: str) -> bytes:
+def within_size(data: bytes, store_uri: str, name: str) -> None:
     """
     :param data: what was read, up to one byte more than is allowed.
     :raises StoreDamaged: it is larger than anything that this package writes.
@@ -144,7 +144,6 @@ def within_size(data: bytes, store_uri: str, name: str) -> bytes:
             f"it has more than {LARGEST_OBJECT} bytes, which nothing has that airflow-kafka-offsets wrote",
             "Remove it, or restore it from a copy, and see who else writes there.",
         )
-    return data
 
 
 def refuse_too_large(data: bytes, store_uri: str, name: str) -> None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, fields
+from datetime import timedelta
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import KafkaOffsetsError, RequestError, UnavailableError
 from airflow_kafka_offsets.hooks.value_sizes import fits, shortened
@@ -31,7 +31,8 @@ class NotYet:
 
 
 LOOK_AGAIN = "look_again"
-"""An event that has it says that the wait is over, and that what was found is too large for Airflow's database."""
+"""An event that has it, with the wait's end, lets the sensor look itself: what was found is too large for Airflow's
+database, or it is an error, which the worker then has itself."""
 
 
 @dataclass(eq=False, repr=False)
@@ -44,15 +45,16 @@ class StoredTrigger(BaseTrigger):
     def serialize(self) -> tuple[str, dict[str, Any]]:
         kind = type(self)
         given = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
-        return f"{kind.__module__}.{kind.__qualname__}", given
+        as_json = {name: of.total_seconds() if isinstance(of, timedelta) else of for name, of in given.items()}
+        return f"{kind.__module__}.{kind.__qualname__}", as_json
 
 
 @dataclass(eq=False, repr=False)
 class WaitingTrigger(StoredTrigger):
-    """Fires what :meth:`look` finds, or ``{"error": …}`` where waiting cannot help, or ``{"timeout": …}``.
+    """Fires what :meth:`look` finds, or ``{"timeout": …}``.
 
-    What is too large for Airflow's database (10,000 topics, or an error that names as many) is
-    ``{"look_again": true}``: the sensor then looks itself.
+    Where waiting cannot help, or what was found is too large for Airflow's database (10,000 topics), it fires
+    ``{"look_again": …}``: the sensor then looks itself.
 
     Each look says what is missing. A cluster that does not answer for a while is waited for: a broker's restart must
     not fail a sensor.
@@ -79,7 +81,7 @@ class WaitingTrigger(StoredTrigger):
             if not limit.expired():
                 raise
             event = {"timeout": self._missing}
-        yield TriggerEvent(event if fits(event) else {LOOK_AGAIN: True})
+        yield TriggerEvent(event if fits(event) else {LOOK_AGAIN: self.until_ms})
 
     async def _until_found(self) -> dict[str, Any]:
         """The worker has just looked. And a trigger that fires at once may have its task failed by the scheduler, which
@@ -91,7 +93,8 @@ class WaitingTrigger(StoredTrigger):
                 found = await in_thread(self.waits_for, self.look)
             except KafkaOffsetsError as error:
                 if not goes_on(error, self.silent_fail):
-                    return error_to_dict(error)
+                    self.log.warning("The sensor looks itself: %s", error)
+                    return {LOOK_AGAIN: self.until_ms}
                 self._missing = shortened(str(error))
                 self.log.warning("Waiting: %s", error)
                 continue
@@ -119,17 +122,3 @@ def goes_on(error: KafkaOffsetsError, silent_fail: bool) -> bool:
     if isinstance(error, RequestError):
         return False
     return silent_fail or (isinstance(error, UnavailableError) and error.retriable)
-
-
-def error_to_dict(error: KafkaOffsetsError) -> dict[str, Any]:
-    """An error as JSON, for the way from the triggerer to the worker."""
-    kind, facts = error.__reduce__()
-    return {"error": str(error), "kind": kind.__name__, "facts": list(facts)}
-
-
-def error_from_dict(event: Mapping[str, Any]) -> Exception:
-    """The error that :func:`error_to_dict` was given, as if it had been raised here."""
-    kind = getattr(errors, event.get("kind", ""), None)
-    if not (isinstance(kind, type) and issubclass(kind, KafkaOffsetsError)):
-        return RuntimeError(event["error"])
-    return kind(*event["facts"])

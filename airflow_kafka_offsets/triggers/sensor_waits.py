@@ -43,7 +43,7 @@ class PartitionDiscoveryTrigger(WaitingTrigger):
     def look(self) -> dict[str, Any] | NotYet:
         """``{"cluster_id": …, "topics": {"orders": [0, 1]}}``, or what is missing."""
         subscription = parse_scope(ScopeParameters(**self.scope)).subscription
-        with cluster_of(self.kafka_config_id, kafka_hook(self.kafka_config_id).client_config) as cluster:
+        with cluster_of(kafka_hook(self.kafka_config_id)) as cluster:
             found = cluster.discover(subscription)
         may_hold = parse_policies(RequestParameters(policies=self.policies, hold=self.hold)).may_hold
         missing = missing_for(subscription, found.topics, self.min_partitions, may_hold)
@@ -63,11 +63,11 @@ class GroupEmptyTrigger(WaitingTrigger):
 
     def look(self) -> dict[str, Any] | NotYet:
         """The group's state, or who is still a member."""
-        config = kafka_hook(self.kafka_config_id).client_config
-        group_id = with_connection(config, ScopeParameters(group_id=self.group_id)).group_id
+        hook = kafka_hook(self.kafka_config_id)
+        group_id = with_connection(hook.client_config, ScopeParameters(group_id=self.group_id)).group_id
         if group_id is None:
             raise InvalidRequest((f"Which group? Give {named('group_id')}, or set group.id in {named(CONNECTION)}.",))
-        with cluster_of(self.kafka_config_id, config) as cluster:
+        with cluster_of(hook) as cluster:
             group = cluster.describe_group(group_id)
         if group.is_empty:
             return {"group_id": group_id, "state": group.state}
@@ -98,12 +98,12 @@ class BatchCommittedTrigger(WaitingTrigger):
         from airflow_kafka_offsets.batch.measured_lag import look_at_commits
         from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
-        config = kafka_hook(self.kafka_config_id)
+        hook = kafka_hook(self.kafka_config_id)
         pipeline = PipelineLog(configured_work_store(self.work_store), self.pipeline_id)
         key, missing = look_at_commits(
             target_from_dict(self.target),
             pipeline,
-            lambda: cluster_of(self.kafka_config_id, config.client_config),
+            lambda: cluster_of(hook),
             self.topics,
             now_ms(),
         )
@@ -140,7 +140,7 @@ class WindowCompleteTrigger(WaitingTrigger):
         """The report on a window that is complete, or what is missing."""
         from airflow_kafka_offsets.batch.measured_lag import look_for_arrivals
 
-        with cluster_of(self.kafka_config_id, kafka_hook(self.kafka_config_id).client_config) as cluster:
+        with cluster_of(kafka_hook(self.kafka_config_id)) as cluster:
             missing = [] if self._found else self._discover(cluster)
             if missing:
                 return NotYet("; ".join(missing))

@@ -33,10 +33,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from asgiref.sync import sync_to_async
 
 from airflow_kafka_offsets.errors import ClusterUnavailable, UnavailableError
-from airflow_kafka_offsets.hooks.lazy_kafka_hook import open_cluster
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.broker.cluster import KafkaCluster
+    from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 
 T = TypeVar("T")
 
@@ -59,14 +59,15 @@ class SharedClient:
         self._opened_s = 0.0
 
     @contextmanager
-    def cluster(self, client_config: Mapping[str, Any]) -> Iterator[KafkaCluster]:
+    def cluster(self, hook: KafkaOffsetsHook) -> Iterator[KafkaCluster]:
         """The cluster, for one look; the others wait. When the last trigger has left, no queued look begins."""
+        settings = {name: value for name, value in hook.client_config.items() if not callable(value)}
         with self._lock:
             if not self.triggers:
                 remedy = "See the task's log, which says why it waits no more."
                 raise ClusterUnavailable("Cannot look at Kafka", "the trigger has ended", remedy, retriable=True)
             try:
-                yield self._current(client_config)
+                yield self._current(hook, settings)
             except UnavailableError:
                 self._drop()
                 raise
@@ -78,12 +79,11 @@ class SharedClient:
         with self._lock:
             self._drop()
 
-    def _current(self, client_config: Mapping[str, Any]) -> KafkaCluster:
-        settings = {name: value for name, value in client_config.items() if not callable(value)}
+    def _current(self, hook: KafkaOffsetsHook, settings: Mapping[str, Any]) -> KafkaCluster:
         if settings != self._settings or time.monotonic() - self._opened_s > CLIENT_AGE_S:
             self._drop()
         if self._cluster is None:
-            self._cluster = open_cluster(client_config, deadline_s=DEADLINE_S)
+            self._cluster = hook.open_cluster(deadline_s=DEADLINE_S)
             self._settings, self._opened_s = settings, time.monotonic()
         return self._cluster
 
@@ -111,13 +111,10 @@ def shared_client(kafka_config_id: str) -> Iterator[None]:
 
 
 @contextmanager
-def cluster_of(kafka_config_id: str, client_config: Mapping[str, Any]) -> Iterator[KafkaCluster]:
-    """The cluster of that connection, for one look: by the shared client, and in a worker by a client of its own.
-
-    :param client_config: the connection's settings, with secrets.
-    """
-    shared = _CLIENTS.get(kafka_config_id)
-    with shared.cluster(client_config) if shared else open_cluster(client_config) as cluster:
+def cluster_of(hook: KafkaOffsetsHook) -> Iterator[KafkaCluster]:
+    """The cluster of that connection, for one look: by the shared client, and in a worker by a client of its own."""
+    shared = _CLIENTS.get(hook.kafka_config_id)
+    with shared.cluster(hook) if shared else hook.open_cluster() as cluster:
         yield cluster
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from airflow_kafka_offsets.cli.batch_tables import range_row
 from airflow_kafka_offsets.cli.printing import Answer, Table, columns
 from airflow_kafka_offsets.errors import ResetRefused
-from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
+from airflow_kafka_offsets.kafka_values import OffsetRange, RunKey, TopicPartition
 from airflow_kafka_offsets.page.views import (
     Bar,
     BatchRow,
-    ChartPoint,
     Figure,
     Page,
-    PartitionRow,
     PartitionsView,
     Phrase,
     PipelineView,
@@ -19,6 +20,7 @@ from airflow_kafka_offsets.page.views import (
     WindowCell,
     WindowsView,
 )
+from airflow_kafka_offsets.plan.plan import PlannedPartition
 
 NOON = 1_795_608_000_000  # 2026-11-25T12:00:00Z
 HOUR = 3_600_000
@@ -38,6 +40,7 @@ def batch_row(text: str = "words", count: int | None = 5_270) -> BatchRow:
         records=count,
         set_aside=count,
         lost=count,
+        left=count,
         splits=text,
         took_ms=count,
         took=text,
@@ -53,7 +56,7 @@ def pipeline(text: str = "words", count: int | None = 5_270) -> PipelineView:
         about=(("group", text), ("log", text)),
         sentence=(Phrase(text, "good"), Phrase(text)),
         figures=tuple(Figure(name, text, text, count) for name in FIGURES),
-        chart=tuple(ChartPoint(text, text, NOON, 100 * n, n, n, None if n == 3 else n) for n in range(8)),
+        chart=tuple(replace(batch_row(text, n), left=None if n == 3 else n) for n in range(8)),
         batches=Page((batch_row(text, count),), 2, 3, 41, 212),
         newest=text,
         has_windows=True,
@@ -66,21 +69,9 @@ def pipeline(text: str = "words", count: int | None = 5_270) -> PipelineView:
 
 
 def partitions(text: str = "words", count: int | None = 5_270) -> PartitionsView:
-    row = PartitionRow(
-        partition=TopicPartition(text, 3),
-        bar=Bar(0.25, 0.5, 0.75),
-        log_start=count,
-        log_end=count,
-        before=count or 0,
-        after=count or 0,
-        position=count,
-        records=count or 0,
-        lost=1,
-        skipped=2,
-        left=count,
-        in_group=count,
-        why=text,
-    )
+    planned = PlannedPartition(TopicPartition(text, 3), OffsetRange(count or 0, count or 0), text, text, 0, 0)
+    row = {**range_row(planned), "bar": Bar(0.25, 0.5, 0.75), "log_start": count, "log_end": count}
+    row |= {"position": count, "left": count, "records": count or 0, "lost": 1, "skipped": 2}
     return PartitionsView(text, text, text, text, Page((row,), 2, 3, 41, 212), (text,), (text,), NOON, (text,))
 
 

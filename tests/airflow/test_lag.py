@@ -18,8 +18,7 @@ from airflow_kafka_offsets import OffsetLagSensor
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
-from airflow_kafka_offsets.triggers.lag_event import KafkaLagEventTrigger
-from airflow_kafka_offsets.triggers.wait_for_lag import LagWatch, OffsetLagTrigger
+from airflow_kafka_offsets.triggers.lag_event import KafkaLagEventTrigger, LagWatch, OffsetLagTrigger
 from testbed.broker import KafkaBroker
 from testbed.cache import Say
 from testbed.dag_runs import RunResult
@@ -55,7 +54,7 @@ def test_the_lag_counts_from_the_commit_and_without_one_from_the_log_start(
     broker.delete_records({(name, 1): 1})
     commit(broker, group, name, 3, partition=0)
 
-    lag = LagWatch(topics=name, group_id=group).look()
+    lag = LagWatch(topics=name, group_id=group).measured()
 
     assert {str(p.topic_partition): p.records for p in lag.partitions} == {
         f"{name}[0]": 2,
@@ -70,13 +69,13 @@ def test_only_an_unread_record_is_too_old(airflow: Path, broker: KafkaBroker, to
     watch = LagWatch(topics=[name], group_id=group, max_age="PT10M")
     produce(broker, name, 2, age_ms=30 * MINUTE_MS)
     produce(broker, name, 1, age_ms=5 * MINUTE_MS)
-    assert watch.look().is_enough
+    assert watch.measured().is_enough
 
     commit(broker, group, name, 1)
-    assert watch.look().to_dict()["partitions_with_old_records"] == 1
+    assert watch.measured().to_dict()["partitions_with_old_records"] == 1
     commit(broker, group, name, 2)
-    assert not watch.look().is_enough
-    assert LagWatch(topics=[name], group_id=group, max_age=timedelta(minutes=4)).look().is_enough
+    assert not watch.measured().is_enough
+    assert LagWatch(topics=[name], group_id=group, max_age=timedelta(minutes=4)).measured().is_enough
 
 
 def test_a_pipeline_that_leaves_the_group_alone_is_measured_by_its_checkpoint(
@@ -87,13 +86,13 @@ def test_a_pipeline_that_leaves_the_group_alone_is_measured_by_its_checkpoint(
     conf = {"topic": name, "group": group}
     asked = {"topics": name, "group_id": group}
     of_pipeline = LagWatch(**asked, pipeline_id=f"{group}/checkpoint_only/resolve")
-    assert of_pipeline.look().records == 5
+    assert of_pipeline.measured().records == 5
 
     assert run("checkpoint_only", conf).state == "success"
     produce(broker, name, 2)
 
-    assert of_pipeline.look().records == 2
-    assert LagWatch(**asked).look().records == 7
+    assert of_pipeline.measured().records == 2
+    assert LagWatch(**asked).measured().records == 7
 
 
 # The sensor
@@ -110,14 +109,14 @@ def test_the_sensor_waits_until_enough_records_are_unread(
     name = topic(1)
     produce(broker, name, 2)
     looked = threading.Event()
-    real_look = LagWatch.look
+    real_look = LagWatch.measured
 
     def look(self: LagWatch) -> Any:
         found = real_look(self)
         looked.set()
         return found
 
-    monkeypatch.setattr(LagWatch, "look", look)
+    monkeypatch.setattr(LagWatch, "measured", look)
     producer = threading.Thread(target=lambda: looked.wait(60) and produce(broker, name, 1))
     producer.start()
     try:
@@ -147,7 +146,7 @@ def test_a_group_has_to_be_named(airflow: Path, broker: KafkaBroker, monkeypatch
     extra = json.dumps(broker.client_config)
     monkeypatch.setenv("AIRFLOW_CONN_NO_GROUP", json.dumps({"conn_type": "kafka", "extra": extra}))
     with pytest.raises(InvalidRequest, match="Give group_id"):
-        LagWatch(kafka_config_id="no_group", topics="a").look()
+        LagWatch(kafka_config_id="no_group", topics="a").measured()
 
 
 # The watcher's trigger

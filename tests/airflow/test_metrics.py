@@ -28,8 +28,8 @@ from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin
 from airflow_kafka_offsets.plan.plan import Draft
 from airflow_kafka_offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.triggers.deferred_wait import NotYet
+from airflow_kafka_offsets.triggers.lag_event import LagWatch
 from airflow_kafka_offsets.triggers.sensor_waits import WindowCompleteTrigger
-from airflow_kafka_offsets.triggers.wait_for_lag import LagWatch
 from testbed.topics import Topics
 from tests.airflow.conftest import Orders
 from tests.airflow.fixtures import RunDag
@@ -244,7 +244,7 @@ def test_a_look_at_the_lag_is_sent_with_its_time(
     broker.produce(name, [(0, None, b"x", None)] * 4)
     with KafkaCluster(broker.client_config) as cluster:
         cluster.commit_offsets(group, {TopicPartition(name, 0): CommittedOffset(1)})
-    found = LagWatch(topics=[name], group_id=group).look()
+    found = LagWatch(topics=[name], group_id=group).measured()
     assert received.of(group=group, by="look") == {"lag": 3, "lag_looked_at_seconds": found.looked_at_ms / 1000}
 
 
@@ -323,7 +323,7 @@ def test_statsd_gets_the_same_with_the_pipeline_as_a_tag(
     assert times.keys() == {f"lag_looked_at_seconds,{tag},by=run", *(f"{step}_seconds,{tag}" for step in steps)}
     assert all(value.endswith("|g") and float(value[:-2]) > 0 for value in times.values())
 
-    LagWatch(topics=[name], group_id=group).look()
+    LagWatch(topics=[name], group_id=group).measured()
     assert sent()[f"airflow.kafka_offsets.lag,group={group},by=look"] == "1|g"
 
 

@@ -48,7 +48,7 @@ def test_a_dag_has_the_pages_of_its_pipelines_and_of_no_other(done: Orders) -> N
     assert seen.batches.rows[0].runs[0].run is not None
     assert seen.batches.rows[0].runs[0].run.dag_id == "batch"
     shown = partitions_view(page, "2", PartitionsAsked(), KafkaLooks(60.0))
-    assert [(row.before, row.after, row.left) for row in shown.partitions.rows] == [(5, 8, 4)]
+    assert [(row["start"], row["end"], row["left"]) for row in shown.partitions.rows] == [(5, 8, 4)]
 
 
 def test_an_action_is_checked_foreseen_and_done_and_the_log_names_the_person(done: Orders) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_kafka_offsets.page.actions import fields_given
 from airflow_kafka_offsets.page.batch_chart import FLOOR, TOP, chart_of
-from airflow_kafka_offsets.page.month_calendar import weeks_of
-from airflow_kafka_offsets.page.views import ChartPoint, WindowCell
-from tests.airflow.page_examples import HOUR, NOON
+from airflow_kafka_offsets.page.views import BatchRow, WindowCell
+from airflow_kafka_offsets.page.window_page import weeks_of
+from tests.airflow.page_examples import HOUR, NOON, batch_row
 
 
-def point(read: int, set_aside: int = 0, lost: int = 0, left: int | None = 0) -> ChartPoint:
-    return ChartPoint("key", "7", NOON, read, set_aside, lost, left)
+def point(read: int, set_aside: int = 0, lost: int = 0, left: int | None = 0) -> BatchRow:
+    return replace(batch_row(), records=read, set_aside=set_aside, lost=lost, left=left)
 
 
 def test_the_parts_of_a_bar_stand_on_each_other_and_none_of_them_is_invisible() -> None:

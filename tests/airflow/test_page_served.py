@@ -34,7 +34,7 @@ def test_a_pipeline_is_shown_to_the_readers_of_its_dag_and_under_no_other(server
     assert "Every batch is committed." in client.get(DAG, params=name).text
     assert client.get(DAG, params={**name, "json": "true"}).json()["pipeline_id"] == done.log.pipeline_id
     (row,) = client.get(f"{DAG}/partitions", params={**name, "batch": "1", "json": "true"}).json()["partitions"]["rows"]
-    assert (row["before"], row["after"]) == (0, 5)
+    assert (row["start"], row["end"]) == (0, 5)
     for place in ("", "/partitions", "/windows"):
         answer = client.get(f"{PAGE_PREFIX}/dags/another{place}", params={**name, "batch": "1"})
         assert (answer.status_code, done.topic in answer.text) == (404, False)

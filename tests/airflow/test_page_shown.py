@@ -12,7 +12,7 @@ from fastapi import Request
 
 from airflow_kafka_offsets.page.actions import ACTIONS, FIELDS
 from airflow_kafka_offsets.page.page_templates import shown
-from airflow_kafka_offsets.page.views import ChartPoint, Page
+from airflow_kafka_offsets.page.views import Page
 from tests.airflow import page_examples as example
 
 EVIL = "\"><script>alert(1)</script><img src=x onerror='alert(2)'>{{ 7 * 7 }}"
@@ -116,14 +116,14 @@ def test_what_is_unknown_says_so_and_is_not_zero() -> None:
     assert "0" not in cells
 
     view_of_partitions = example.partitions(count=None)
-    row = replace(view_of_partitions.partitions.rows[0], bar=None)
+    row = {**view_of_partitions.partitions.rows[0], "bar": None}
     unknown = replace(view_of_partitions, partitions=Page((row,), 1, 1, 1, 1))
     shown_as = outline("partitions.html", {**PAGES["partitions.html"]("words"), "view": unknown})
     assert shown_as.texts.count("unknown") == 2  # the bar, and what is left
 
 
 def test_a_batch_of_which_nobody_knows_what_was_left_breaks_the_line() -> None:
-    points = [ChartPoint("k", str(n), example.NOON, 10, 0, 0, left) for n, left in enumerate((1, 2, None, 4))]
+    points = [replace(example.batch_row(), left=left) for left in (1, 2, None, 4)]
     view = replace(example.pipeline(), chart=tuple(points))
     found = outline("pipeline.html", {**PAGES["pipeline.html"]("words"), "view": view}).elements
     assert [tag for tag, _ in found].count("polyline") == 2

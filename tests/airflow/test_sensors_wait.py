@@ -20,8 +20,8 @@ from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest, KafkaOffsetsError, NotAuthorized
 from airflow_kafka_offsets.request.parameters import ScopeParameters
 from airflow_kafka_offsets.triggers.deferred_wait import WaitingTrigger
+from airflow_kafka_offsets.triggers.lag_event import OffsetLagTrigger
 from airflow_kafka_offsets.triggers.sensor_waits import PartitionDiscoveryTrigger, WindowCompleteTrigger
-from airflow_kafka_offsets.triggers.wait_for_lag import OffsetLagTrigger
 
 SENSORS: list[Any] = [PartitionDiscoverySensor, OffsetLagSensor, WindowCompleteSensor]
 MINUTE_S = 60.0

@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
-from airflow_kafka_offsets.errors import ClusterUnavailable, StoreUnavailable
-from airflow_kafka_offsets.triggers import shared_client, wait_for_lag
+from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest, StoreUnavailable
+from airflow_kafka_offsets.triggers import lag_event, shared_client
 from airflow_kafka_offsets.triggers.deferred_wait import WaitingTrigger
-from airflow_kafka_offsets.triggers.lag_event import KafkaLagEventTrigger
+from airflow_kafka_offsets.triggers.lag_event import KafkaLagEventTrigger, OffsetLagTrigger
 from airflow_kafka_offsets.triggers.sensor_waits import PartitionDiscoveryTrigger
 from airflow_kafka_offsets.triggers.shared_client import pool_of
-from airflow_kafka_offsets.triggers.wait_for_lag import OffsetLagTrigger
 from testbed.broker import KafkaBroker
 from tests.cluster.real import RealHands
 
@@ -170,22 +169,24 @@ def test_a_watch_that_is_wrong_is_wrong_alone(
 
     no_group, no_store, *found = fire(groupless, lost, *good)
 
-    assert "Give group_id" in no_group["error"]
-    assert "s3://" in no_store["error"]
+    assert (no_group, no_store) == ({"look_again": None}, {"look_again": None})
+    for wrong, problem in ((groupless, "Give group_id"), (lost, "s3://")):
+        with pytest.raises(InvalidRequest, match=problem):
+            wrong.look()
     assert [event["lag"] for event in found] == [1, 1, 1]
 
 
 def test_a_fault_ends_its_own_trigger_and_leaves_none_waiting(
     clients: Clients, one_record: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = wait_for_lag.look_at_lag
+    real = lag_event.look_at_lag
 
     def look_at_lag(question: Any, *more: Any) -> Any:
         if question.scope.group_id == f"{group}-faulty":
             raise ZeroDivisionError
         return real(question, *more)
 
-    monkeypatch.setattr(wait_for_lag, "look_at_lag", look_at_lag)
+    monkeypatch.setattr(lag_event, "look_at_lag", look_at_lag)
     faulty = OffsetLagTrigger(topics=one_record, group_id=f"{group}-faulty", poke_interval=0.2)
     good = OffsetLagTrigger(topics=one_record, group_id=group, poke_interval=0.2)
 
@@ -200,7 +201,7 @@ def test_a_fault_ends_its_own_trigger_and_leaves_none_waiting(
 def test_after_an_error_of_the_cluster_there_is_a_new_client(
     clients: Clients, one_record: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, failures = wait_for_lag.look_at_lag, 2
+    real, failures = lag_event.look_at_lag, 2
 
     def look_at_lag(*asked: Any) -> Any:
         nonlocal failures
@@ -209,7 +210,7 @@ def test_after_an_error_of_the_cluster_there_is_a_new_client(
             raise ClusterUnavailable("Cannot look", "nobody answers", "Wait.", retriable=True)
         return real(*asked)
 
-    monkeypatch.setattr(wait_for_lag, "look_at_lag", look_at_lag)
+    monkeypatch.setattr(lag_event, "look_at_lag", look_at_lag)
     (event,) = fire(OffsetLagTrigger(topics=one_record, group_id=group, poke_interval=0.2))
     assert event["lag"] == 1
     assert clients.opened == 3
@@ -271,7 +272,7 @@ def test_a_work_store_that_hangs_holds_up_no_trigger_that_does_not_use_it(
         answers.wait(60)
         raise StoreUnavailable("Cannot read", "it hung", "Try again.", retriable=True)  # so that none opens a client
 
-    monkeypatch.setattr(wait_for_lag, "configured_work_store", hangs)
+    monkeypatch.setattr(lag_event, "configured_work_store", hangs)
 
     stuck = [
         OffsetLagTrigger(

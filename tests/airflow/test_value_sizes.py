@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,8 +24,8 @@ from airflow_kafka_offsets.hooks.value_sizes import LARGEST, fits, partitions_or
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.consumer_lag import Lag, LagLimits, PartitionLag
 from airflow_kafka_offsets.request.parameters import ScopeParameters
+from airflow_kafka_offsets.triggers.lag_event import event_of
 from airflow_kafka_offsets.triggers.sensor_waits import PartitionDiscoveryTrigger
-from airflow_kafka_offsets.triggers.wait_for_lag import event_of
 from tests.airflow.fixtures import plan_in_store
 from tests.cluster.memory import InMemoryCluster
 
@@ -73,12 +71,7 @@ def cluster(airflow: Path, monkeypatch: pytest.MonkeyPatch) -> InMemoryCluster:
         for partition in range(PARTITIONS):
             cluster.produce(TopicPartition(name, partition), [cluster.now_ms])
 
-    @contextmanager
-    def opened(_: KafkaOffsetsHook) -> Iterator[InMemoryCluster]:
-        yield cluster
-
-    monkeypatch.setattr(KafkaOffsetsHook, "open_cluster", opened)
-    monkeypatch.setattr("airflow_kafka_offsets.triggers.shared_client.open_cluster", lambda *_, **__: cluster)
+    monkeypatch.setattr(KafkaOffsetsHook, "open_cluster", lambda *_, **__: cluster)
     return cluster
 
 
@@ -144,7 +137,7 @@ def test_what_the_partition_sensor_found_travels_as_counts_where_the_lists_are_t
         return (await anext(trigger.run())).payload
 
     payload = asyncio.run(event())
-    assert payload == {"look_again": True}
+    assert payload == {"look_again": None}
     sensor = PartitionDiscoverySensor(task_id="wait", topic_pattern="orders-.*")
     found = sensor.execute_complete(Task("wait").context, payload)
     assert found == {"topic_count": TOPICS, "partition_count": TOPICS * PARTITIONS}
@@ -167,7 +160,7 @@ def test_an_error_that_names_too_much_is_found_again_in_the_worker(
         return (await anext(trigger().run())).payload
 
     payload = asyncio.run(event())
-    assert payload == {"look_again": True}
+    assert payload == {"look_again": None}
     with pytest.raises(ClusterUnavailable, match="Cannot look"):
         WindowCompleteSensor(task_id="wait", topics=["a"], end=0).execute_complete({}, payload)
 

@@ -166,7 +166,9 @@ def test_a_wait_that_cannot_end_well_fails_in_the_triggerer_too(airflow: Any) ->
     )
     event = asyncio.run(anext(trigger.run()))
     with pytest.raises(AirflowFailException, match="no_such_connection"):
-        WindowCompleteSensor(task_id="wait", topics=["a"]).execute_complete({}, event.payload)
+        WindowCompleteSensor(
+            task_id="wait", topics=["a"], kafka_config_id="no_such_connection", end=0
+        ).execute_complete({}, event.payload)
 
 
 SERIALIZED: dict[str, Any] = {

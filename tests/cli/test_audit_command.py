@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_offsets import audit_pipeline
+from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from tests.cli.conftest import Say, of
 from tests.cli.pipeline import Pipeline
@@ -90,6 +91,25 @@ def test_only_what_was_committed_in_a_stretch_of_time_is_shown(says: Say, stored
     status, _, messages = says("audit", *of(stored), "--from", "yesterday")
     assert status == 2
     assert "--from is 'yesterday'" in messages
+
+
+def test_a_batch_stands_for_the_time_of_its_commit_as_a_bound(says: Say, stored: Pipeline) -> None:
+    for day in (1, 2, 3):
+        stored.at_ms = now_ms() + day * DAY
+        stored.cluster.produce(TopicPartition("orders", 0), [1] * 2)
+        stored.run(f"day {day}")
+    [two, four] = [batch for number in (2, 4) if (batch := stored.log.batch(number))]
+    for bounds, expected in (
+        (("--from", "2", "--to", "3"), 2),
+        (("--from", two.log.plan.batch.key, "--to", "2"), 1),
+        (("--from", four.log.plan.batch.key), 1),
+        (("--from", "2"), 3),
+        (("--from", "3", "--to", "2"), 0),
+    ):
+        assert shown(says, "audit", *of(stored), *bounds)["batches"] == expected, bounds
+    status, _, messages = says("audit", *of(stored), "--from", "7")
+    assert status == 1
+    assert "has no batch and no window '7'" in messages
 
 
 def test_the_audit_is_a_function_too(stored: Pipeline, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, TopicPartition
 from airflow_kafka_offsets.log.read_reports import begin
 from airflow_kafka_offsets.request.subscription import default_pipeline_id
@@ -16,7 +15,6 @@ from tests.cli.conftest import Say, of
 from tests.cli.pipeline import Pipeline
 from tests.cluster.real import RealHands
 
-HOUR_MS = 3_600_000
 RUN_TWO = ("--dag-id", "dag", "--run-id", "two", "--task-id", "resolve")
 
 # verify
@@ -124,80 +122,6 @@ def test_a_batch_that_is_unclear_or_not_there_is_said(
 ) -> None:
     cluster = ("--bootstrap-servers", "127.0.0.1:1") if command == "commit" else ()
     found, output, messages = says(command, *cluster, *words, "--work-store", stored.store.uri)
-    assert (found, output) == (status, "")
-    assert sentence in messages
-
-
-# verify a stretch
-
-
-def numbers(output: str) -> list[int]:
-    return [row["number"] for row in json.loads(output)["batches"]]
-
-
-@pytest.fixture
-def three(stored: Pipeline) -> Pipeline:
-    """Three batches, committed in three hours; a fourth that nobody has read."""
-    tp = TopicPartition("orders", 0)
-    for hour, run in enumerate(("two", "three"), 1):
-        stored.at_ms = now_ms() + hour * HOUR_MS
-        stored.run(run)
-        stored.cluster.produce(tp, [1] * 2)
-    stored.at_ms = now_ms() + 3 * HOUR_MS
-    stored.plan("four")
-    return stored
-
-
-def test_each_batch_from_one_to_another_is_verified(says: Say, three: Pipeline) -> None:
-    first = three.log.batch(1)
-    assert first is not None
-    before = three.objects()
-    for bounds, expected in (
-        (("--from", "1", "--to", "3"), [3, 2, 1]),
-        (("--to", "2"), [2, 1]),
-        (("--from", "2", "--to", "2"), [2]),
-        (("--from", first.log.plan.batch.key, "--to", "1"), [1]),
-    ):
-        status, output, messages = says("verify", *of(three), *bounds, "--output", "json")
-        assert (status, messages, numbers(output)) == (0, "", expected), bounds
-        assert json.loads(output)["verified"] is True
-    _, output, _ = says("verify", *of(three), "--from", "2", "--to", "3")
-    assert "2 batches, 2 to 3, are verified" in output
-    assert three.objects() == before
-
-
-def test_a_time_bounds_the_stretch_by_when_batches_were_committed(says: Say, three: Pipeline) -> None:
-    """The first time counts, the last one does not: the days of a week have each batch once."""
-    moments = [three.log.batch(number).log.committed.at_ms for number in (1, 2, 3)]  # type: ignore[union-attr]
-    for bounds, expected in (
-        (("--from", str(moments[1]), "--to", str(moments[2])), [2]),
-        (("--to", str(moments[1])), [1]),
-        (("--from", str(moments[0]), "--to", str(moments[2] + 1)), [3, 2, 1]),
-    ):
-        status, output, _ = says("verify", *of(three), *bounds, "--output", "json")
-        assert (status, numbers(output)) == (0, expected), bounds
-
-
-def test_a_batch_of_the_stretch_that_was_not_read_is_status_1_and_named(says: Say, three: Pipeline) -> None:
-    status, output, messages = says("verify", *of(three), "--from", "3", "--output", "json")
-    assert (status, numbers(output)) == (1, [4, 3])
-    assert [row["verified"] for row in json.loads(output)["batches"]] == [False, True]
-    assert "batch 4, split 0: no Spark job has begun to read it" in messages
-
-
-@pytest.mark.parametrize(
-    ("words", "status", "sentence"),
-    [
-        pytest.param(["--from", "1", "--batch", "1"], 2, "Give --from and --to alone", id="both"),
-        pytest.param(["--from", "yesterday"], 2, "--from is 'yesterday'; give epoch milliseconds", id="no time"),
-        pytest.param(["--from", "7"], 1, "has no batch there", id="nothing there"),
-        pytest.param(["--from", "3", "--to", "2"], 1, "has no batch there", id="the wrong way round"),
-    ],
-)
-def test_a_stretch_that_is_unclear_or_empty_is_said(
-    says: Say, stored: Pipeline, words: list[str], status: int, sentence: str
-) -> None:
-    found, output, messages = says("verify", *of(stored), *words)
     assert (found, output) == (status, "")
     assert sentence in messages
 

@@ -19,14 +19,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from airflow_kafka_offsets.broker import cluster as broker_cluster
 from airflow_kafka_offsets.broker.config import refuse_name
 from airflow_kafka_offsets.broker.records import Record
-from airflow_kafka_offsets.cli import (
-    batch_commands,
-    cluster_commands,
-    record_commands,
-    reset_command,
-)
+from airflow_kafka_offsets.cli import cluster_commands, record_commands
 from airflow_kafka_offsets.cli.commands import COMMANDS
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
@@ -110,7 +106,7 @@ def asked(cluster: InMemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     def of_config(config: Any) -> Iterator[OfCommands]:
         yield OfCommands(cluster)
 
-    for module in (cluster_commands, batch_commands, record_commands, reset_command):
+    for module in (broker_cluster, cluster_commands, record_commands):
         monkeypatch.setattr(module, "KafkaCluster", of_config)
 
 

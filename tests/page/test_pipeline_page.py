@@ -48,7 +48,7 @@ def test_the_page_says_how_a_pipeline_stands(pipeline: Pipeline) -> None:
     assert (figures(seen)["unread"], values(seen)["oldest"], values(seen)["retention"]) == (15, "3 min", "never")
     assert (figures(seen)["lost"], figures(seen)["set_aside"]) == (0, 0)
     assert [row.title for row in seen.batches.rows] == ["2", "1"]
-    assert [(point.name, point.read) for point in seen.chart] == [("1", 6), ("2", 12)]
+    assert [(point.title, point.records) for point in seen.chart] == [("1", 6), ("2", 12)]
     newest, first = seen.batches.rows
     assert (newest.state, newest.records, newest.splits) == ("committed", 12, "1 of 1 whole")
     assert (newest.why, first.why) == ("goes on from batch 1", "the first: earliest-offset decides where it starts")
@@ -97,7 +97,7 @@ def test_a_batch_that_is_not_committed_says_who_has_it(pipeline: Pipeline) -> No
     )
     row = seen.batches.rows[0]
     assert (row.state, row.tone, row.splits, row.took_ms) == ("not committed", "open", "0 of 1 whole", None)
-    assert [point.name for point in seen.chart] == ["1"], "nothing of it is read yet"
+    assert [point.title for point in seen.chart] == ["1"], "nothing of it is read yet"
     assert seen.can == ("skip",)
 
 

@@ -164,16 +164,15 @@ def run(spark: SparkSession, argv: Sequence[str]) -> dict[str, Any]:
     pipeline = PipelineLog(open_driver_store(given["--work-store"], spark), given["--pipeline-id"])
     to_read = output_to_read(pipeline, words_of_arguments(argv), from_ms, to_ms)
     found = audit_output(spark, pipeline.store, to_read)
-    return {"version": 1, "pipeline_id": pipeline.pipeline_id, "from": from_ms, "to": to_ms, **_as_json(found)}
-
-
-def _as_json(found: OutputAudit) -> dict[str, Any]:
-    wrong = sum(one.is_wrong for one in found.findings)
     return {
+        "version": 1,
+        "pipeline_id": pipeline.pipeline_id,
+        "from": from_ms,
+        "to": to_ms,
         "batches": found.batches,
         "rows": found.rows,
         "merged": found.merged,
-        "wrong": wrong,
+        "wrong": sum(one.is_wrong for one in found.findings),
         "findings": [one.to_dict() for one in found.findings],
     }
 
