@@ -95,19 +95,11 @@ class Postgres:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def crash(self) -> None:
-        """End at once and start again: what it has not put into its log is gone."""
-        self._end()
-        self._start()
-
     def close(self) -> None:
-        self._end()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _end(self) -> None:
         if self._process is not None:
             self._process.signal(signal.SIGQUIT)  # at once, whoever is connected; it gives its shared memory back
             self._process.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _url_of(self, database: str) -> str:
         return f"postgresql+psycopg2://postgres:{quote(PASSWORD)}@127.0.0.1:{self.port}/{database}"

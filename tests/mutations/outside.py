@@ -254,7 +254,6 @@ OUTSIDE = (
     Mutation("jdbc: one transaction a task", "Database.one_transaction_url", Instead("'autosave=never'", "'ApplicationName=x'"), "tests/spark/sinks/test_jdbc.py"),
     Mutation("jdbc: transactions that differ", "Staging.require_whole", Never("value"), "tests/spark/sinks/test_jdbc.py"),
     Mutation("jdbc: what is seen after a wait", "take_place", Instead("'SET TRANSACTION ISOLATION LEVEL READ COMMITTED'", "'SET LOCAL lock_timeout = 1000'"), "tests/spark/sinks/test_jdbc.py"),
-    Mutation("jdbc: a commit outlasts a crash", "_SYNC", Instead("'synchronous_commit'", "'application_name'"), "tests/spark/sinks/test_jdbc.py"),
     Mutation("delta: bounds of the key", "DeltaSink.__call__", Without("_keep_bounds"), "tests/spark/sinks/test_delta.py"),
     Mutation("delta: a table is not replaced", "DeltaSink.__call__", Never("self.table and is_there and self.mode == 'overwrite'"), "tests/spark/sinks/test_delta.py"),
     Mutation("delta: no file is passed over", "DeltaSink.again", Instead("dict.fromkeys(passes_over, 'false')", "{}"), "tests/spark/sinks/test_delta.py"),

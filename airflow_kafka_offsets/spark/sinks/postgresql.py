@@ -39,7 +39,6 @@ PARTITION = "kafka_task"
 LONGEST_NAME = 63
 Properties = Callable[["SparkSession"], Mapping[str, str]]
 REQUIRED = "attnotnull AND NOT atthasdef AND attidentity = ''"  # an INSERT has to name it: nothing fills it
-_SYNC = "synchronous_commit"
 NULLABLE = "NOT attnotnull AND NOT atthasdef"  # null in a row for which an INSERT does not name it
 _TYPES = {  # as Spark's own writer has them
     "tinyint": "smallint",
@@ -257,13 +256,11 @@ def take_place(connection: Connection, target: Name, batch: SinkBatch, output: s
     """Inside of a transaction: be the only one that writes this key and split, and look whether one may.
 
     The look is made under the lock. Another attempt that begins after it cannot write before this transaction is over,
-    so what it writes stays; one that began before it is seen by it. A commit that is reported has to outlast a crash of
-    the server, whatever the role or the URL says.
+    so what it writes stays; one that began before it is seen by it.
 
     :raises Exception: the database's own, if another attempt has held the lock for longer than ``wait_s``.
     """
     connection.run("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")  # see what is there when the lock is given
-    connection.value(f"SELECT set_config('{_SYNC}', 'on', true) WHERE current_setting('{_SYNC}') = 'off'")
     connection.run(f"SET LOCAL lock_timeout = '{wait_s}s'")
     lock = f"kafka-offsets {target} {batch.key} {batch.split}"
     connection.value("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))::text", lock)

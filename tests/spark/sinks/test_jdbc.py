@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from testbed.java import Java
-from testbed.postgres import PASSWORD, Postgres
+from testbed.postgres import PASSWORD
 from tests.spark.sinks.conftest import A, B, Output, rows, seen
 from tests.spark.sinks.lab import Failed, Lab
 
@@ -27,7 +26,7 @@ def test_a_late_driver_that_has_looked_fails_and_the_newer_one_waits_for_that(
 def test_of_two_with_one_number_the_second_waits_for_the_first(
     output_of: Callable[[str], Output], isolation: str
 ) -> None:
-    """It sees what the first has written, whatever the role has: else there are the rows of both."""
+    """It sees what the first has written, whatever the role has: else PostgreSQL refuses what it writes."""
     output = output_of("jdbc")
     output.place = {**output.place, "url": output.place["url"] + isolation}
     output.write(A, rows(5))
@@ -126,26 +125,6 @@ def test_a_table_of_ones_own_takes_the_rows_in_its_own_types(output_of: Callable
     output.write(A, rows(0, 1))
     output.write(A, rows(2), attempt=2)
     assert [[int(float(offset)), *rest] for offset, *rest in output.view()[f"{A}/0"]] == seen(rows(2))
-
-
-@pytest.mark.parametrize("kind", ["jdbc", "upsert jdbc"])
-def test_what_was_committed_outlasts_a_crash_also_where_the_role_does_not_wait_for_the_disk(
-    output_of: Callable[[str], Output], java: Java, lab: Lab, kind: str
-) -> None:
-    """Roles that load much are often set so. The server's log was written some tenths of a second after the report."""
-    output = output_of(kind)
-    with Postgres(java) as server:
-        output.place = {**output.place, "url": server.url}
-        for statement in (
-            "ALTER SYSTEM SET wal_writer_delay = '10s'",
-            "ALTER ROLE postgres SET synchronous_commit = off",
-            "DO $$ BEGIN PERFORM pg_reload_conf(); END $$",
-        ):
-            lab.ask("database", place=output.place, statement=statement)
-        output.write(B, [[5, "2026-11-22", "v", 5]])
-        output.write(A, [[0, "2026-11-22", "v", 1]])
-        server.crash()
-        assert sorted(output.view()) == [f"{A}/0", f"{B}/0"]
 
 
 def test_a_password_is_in_no_message(output_of: Callable[[str], Output]) -> None:
