@@ -23,6 +23,7 @@ from airflow_kafka_offsets.batch.ownership import (
     output_of_batch,
     refuse_records_left_behind,
     refuse_to_do_elsewhere,
+    refuse_window_of_another_task,
 )
 from airflow_kafka_offsets.batch.pipeline_position import GoesOn, adopted, topics_now
 from airflow_kafka_offsets.batch.retention_margin import near_retention
@@ -207,6 +208,8 @@ def plan_anew(at_hand: BatchAtHand, reason: str) -> Replace:
             keep = "Leave out re_plan to keep the rows that are written. " if re_plan else ""
             raise DataLoss(gone, messages.advance_or_stop(f"The records went after {at_hand.what} was planned.", keep))
         reason = "; ".join([reason, *messages.gone(gone)])
+        taken = {p.topic_partition.topic for p in plan.to_read()} - topics_now(order, at_hand.s).topics.keys()
+        refuse_window_of_another_task(order.request, order.me, plan, taken, "take away the rows of")
     elif lines := _rows_without_records(at_hand):
         raise DataLoss(lines, _would_replace(at_hand))
     return at_hand.replaced(planned_anew(plan, at_hand.fresh(), order.me, reason))
@@ -311,14 +314,19 @@ def _may_tell(at_hand: BatchAtHand) -> bool:
 
 
 def _unread(at_hand: BatchAtHand) -> tuple[int, tuple[str, ...]]:
-    """How many offsets the same look-up would find now and a window's plan lacks, and a warning if there are some."""
+    """How many offsets the same look-up would find now and a window's plan lacks, and a warning if there are some.
+
+    :raises InvalidRequest: they are another DAG's, which would read them in no window.
+    """
     if at_hand.on is not None:
         return 0, ()
     try:
         now = window_draft(at_hand.order, at_hand.s)
     except RefusedError:  # a replay is not refused for what it does not read
         return 0, ()
-    missed = offsets_beside(at_hand.plan, now)
+    order, plan, missed = at_hand.order, at_hand.plan, offsets_beside(at_hand.plan, now)
+    left = {tp.topic for tp in missed} - plan.topics
+    refuse_window_of_another_task(order.request, order.me, plan, left, "leave out the records of")
     unread = sum(missed.values())
     return unread, (missed_by_window(missed),) if unread else ()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from airflow_kafka_offsets.batch.situation import HasBegun, Situation
 from airflow_kafka_offsets.broker.protocol import GroupDescription
@@ -82,6 +82,26 @@ def refuse_another_of_this_run(request: PlanRequest, me: Actor, batch: StoredBat
                 f"Another task of this DAG run, {by}, has {what} of the same pipeline "
                 f"({request.scope.pipeline_id}): it {', and '.join(found)}. This task would do that batch, and leave "
                 "out its own records. Give each of the two a pipeline_id and an output of its own.",
+            )
+        )
+
+
+def refuse_window_of_another_task(
+    request: PlanRequest, me: Actor, plan: Plan, topics: Collection[str], would: str
+) -> None:
+    """Two DAGs that share a pipeline have one window: each does it as it was planned first.
+
+    :param topics: those that one of the two would lose by it; ``would``: which loss that is.
+    :raises InvalidRequest: there are some, and another task has planned the window.
+    """
+    asked_by = plan.asked.task
+    if topics and asked_by is not None and me.run is not None and asked_by != (me.run.dag_id, me.run.task_id):
+        raise InvalidRequest(
+            (
+                f"Task {'.'.join(asked_by)} has planned window {plan.batch.key} of the same pipeline "
+                f"({request.scope.pipeline_id}), and this task would {would} {', '.join(sorted(topics))}. Give each of "
+                "the two a pipeline_id of its own. Where the DAG was renamed: one run with the conf "
+                '{"kafka_offsets": {"re_plan": true}} that reads the topics of both.',
             )
         )
 

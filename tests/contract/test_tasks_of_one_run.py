@@ -1,4 +1,4 @@
-"""Two tasks of one DAG run that share a pipeline: instances of a mapped task, or two task groups."""
+"""Two tasks that share a pipeline: instances of a mapped task, two task groups of one DAG run, or two DAGs."""
 
 from __future__ import annotations
 
@@ -67,3 +67,18 @@ def test_instances_of_a_mapped_task_with_an_output_each_do_not_share_a_pipeline(
     shared.run(instance(0), topics=["a"], output_name="/lake/one")
     with pytest.raises(InvalidRequest, match="it writes '/lake/one', and this task writes '/lake/two'"):
         shared.resolve(instance(1), topics=["a"], output_name="/lake/two")
+
+
+def test_a_dag_does_not_do_the_window_of_another_dag_in_the_place_of_its_own(shared: Pipeline) -> None:
+    """A loop makes a DAG for each topic, with one pipeline_id. All was green, and the second topic was in no window."""
+    first, second = RunKey("of-a", "one", "resolve"), RunKey("of-b", "one", "resolve")
+    window = shared.run(first, topics=["a"], **hours(0, 1))
+    with pytest.raises(
+        InvalidRequest, match=r"of-a\.resolve has planned .*would leave out the records of b.*pipeline_id"
+    ):
+        shared.resolve(second, topics=["b"], **hours(0, 1))
+    with pytest.raises(InvalidRequest, match=r"would take away the rows of a"):
+        shared.resolve(second, topics=["b"], re_plan=True, **hours(0, 1))
+    renamed = shared.run(RunKey("of-both", "one", "resolve"), topics=["a", "b"], re_plan=True, **hours(0, 1))
+    assert renamed.batch_key == window.batch_key
+    assert shared.run(second, topics=["b"], **hours(0, 1)).batch_key == window.batch_key, "it has b"
