@@ -80,6 +80,8 @@ OUTSIDE = (
     Mutation("store: a worker is another machine", "runs_elsewhere", Never("argv"), "tests/airflow/test_work_store.py"),
     Mutation("store: a pod is another machine", "runs_elsewhere", Never("get"), "tests/airflow/test_work_store.py"),
     Mutation("versions: last of each kind", "runs_that_succeeded_last", Rather("partition", "last.setdefault(run_id.partition('__')[0], run_id)"), "tests/airflow/test_airflow_versions.py"),
+    Mutation("a lost log: another group", "AirflowSurroundings.has_succeeded_before", Never("self.is_alone"), "tests/airflow/test_lost_state.py"),
+    Mutation("mapped: by the index", "ResolveStartupOffsetsOperator.pipeline_log", Instead("self._is_named_by_index or not self.pipeline_id", "not self.pipeline_id"), "tests/airflow/test_mapped.py"),
     Mutation("handed over: text alone", "_is_setting", Instead("isinstance(value, str) if of_text else not isinstance(value, list | dict)", "True"), "tests/fuzz/test_connections.py"),
     Mutation("handed over: no lists", "_is_setting", Instead("not isinstance(value, list | dict)", "True"), "tests/airflow/test_spark_kafka.py"),
     Mutation("handed over: no devices", "_text_of", Instead("not stat.S_ISREG(os.stat(path).st_mode)", "stat.S_ISDIR(os.stat(path).st_mode)"), "tests/airflow/test_spark_kafka.py"),
