@@ -63,11 +63,18 @@ def sample(copy: Path, size: int | None, seed: int) -> list[Mutant]:
 
 
 def survivors(copy: Path, mutants: list[Mutant]) -> list[Mutant]:
-    """Those that no test notices."""
+    """Those that no test notices.
+
+    :raises RuntimeError: mutmut has not tried all of them: it tries none where a test fails without a mutant.
+    """
     _mutmut(copy, "run", "--max-children", os.environ.get("WORKERS", "2"), *(mutant.name for mutant in mutants))
     said = subprocess.run([MUTMUT, "results", "--all", "True"], cwd=copy, capture_output=True, text=True, check=True)
     results = dict(found.groups() for line in said.stdout.splitlines() if (found := _RESULT.fullmatch(line)))
-    return [mutant for mutant in mutants if results.get(mutant.name) not in ("killed", "timeout")]
+    untried = [mutant.name for mutant in mutants if results.get(mutant.name, "not checked") == "not checked"]
+    if untried:
+        log = (copy / "mutmut.log").read_text()[-3000:]
+        raise RuntimeError(f"{log}\n{len(untried)} of {len(mutants)} mutants were not tried, such as {untried[0]}")
+    return [mutant for mutant in mutants if results[mutant.name] not in ("killed", "timeout")]
 
 
 def _mutmut(copy: Path, *arguments: str) -> None:
