@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from airflow_kafka_offsets.kafka_values import Actor, TopicPartition
 from airflow_kafka_offsets.log.entries import Committed, History, Taken
@@ -12,11 +11,10 @@ from airflow_kafka_offsets.log.verify_reads import ALL_ROWS, Fates, Proof
 from airflow_kafka_offsets.plan.plan import Draft, Plan
 from airflow_kafka_offsets.plan.position import Move, Position, Target
 from airflow_kafka_offsets.plan.window_claims import Claim
+from airflow_kafka_offsets.request.modes import RequireReport
 from airflow_kafka_offsets.request.parse_request import PlanRequest
 from airflow_kafka_offsets.request.policies import Skip
 from airflow_kafka_offsets.values.row_definition import Limit
-
-RequireReport = bool | Literal["read-back"]
 
 
 @dataclass(frozen=True, slots=True)

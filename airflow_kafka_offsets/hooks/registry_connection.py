@@ -7,11 +7,14 @@ URL with a path.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
-from airflow_kafka_offsets.broker.schema_registry import RegisteredSchemas, subject_schemas
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.airflow_versions import AirflowNotFoundException, BaseHook
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.broker.schema_registry import RegisteredSchemas
 
 _FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password")
 _BESIDE_A_TOKEN = ("bearer.auth.logical.cluster", "bearer.auth.identity.pool.id")
@@ -24,6 +27,8 @@ def registered_schemas(conn_id: str, subjects: Sequence[str], version: int | Non
     :raises InvalidRequest: the connection, a subject or the version is wrong.
     :raises RegistryUnavailable: there is no answer within 15 s, or no right.
     """
+    from airflow_kafka_offsets.broker.schema_registry import subject_schemas
+
     return subject_schemas(registry_config(conn_id), subjects, version)
 
 

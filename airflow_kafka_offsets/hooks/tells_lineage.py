@@ -7,10 +7,12 @@ log, and the event goes without datasets.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
-from airflow_kafka_offsets.log.task_lineage import TaskLineage
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.log.task_lineage import TaskLineage
 
 
 class TellsLineage(ABC):

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import ObjectStoragePath
 
@@ -15,6 +15,9 @@ from airflow_kafka_offsets.hooks.airflow_versions import AirflowNotFoundExceptio
 from airflow_kafka_offsets.stores.location import HDFS, Location
 from airflow_kafka_offsets.stores.open import machines_file_system, missing_package, open_store
 from airflow_kafka_offsets.stores.store import Store
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
 _LOCAL_EXECUTORS = {"LocalExecutor", "SequentialExecutor"}
 # Set in what they start, by Airflow's executor for Kubernetes, and by those of Amazon's provider for ECS and Batch.
@@ -30,6 +33,13 @@ def configured_work_store(uri: str | None) -> Store:
     if "://" not in chosen and (elsewhere := runs_elsewhere()):
         raise InvalidRequest((_of_one_machine(chosen, elsewhere),))
     return store_of_airflow(chosen or _default_store())
+
+
+def configured_log(work_store: str | None, pipeline_id: str) -> PipelineLog:
+    """The log of a pipeline in such a work store. It is imported where a task runs: a DAG's file is parsed often."""
+    from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+
+    return PipelineLog(configured_work_store(work_store), pipeline_id)
 
 
 def store_of_airflow(uri: str) -> Store:

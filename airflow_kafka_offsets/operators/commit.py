@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, BaseOperator, TaskGroup, XComArg
 
-from airflow_kafka_offsets.batch.messages import committed_sentence
 from airflow_kafka_offsets.batch.no_airflow import Step
-from airflow_kafka_offsets.batch.orders import Commit, PlanReference, RequireReport
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest, RequestError, counted, refuse
 from airflow_kafka_offsets.hooks.airflow_versions import (
@@ -28,11 +26,8 @@ from airflow_kafka_offsets.hooks.page_link import PipelinePageLink
 from airflow_kafka_offsets.hooks.run_context import SUMMARY_XCOM, AirflowSurroundings, run_key, this_airflow
 from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
 from airflow_kafka_offsets.hooks.value_sizes import fits, shortened
-from airflow_kafka_offsets.hooks.work_store import configured_work_store
+from airflow_kafka_offsets.hooks.work_store import configured_log
 from airflow_kafka_offsets.kafka_values import Actor, RunKey, TopicPartition, values_by_topic
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_plan
-from airflow_kafka_offsets.log.verify_reads import PROVED
 from airflow_kafka_offsets.operators.batch_callbacks import Callbacks, call_for_batch, callback_problems
 from airflow_kafka_offsets.operators.reading_tasks import is_given, not_successful
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
@@ -40,12 +35,15 @@ from airflow_kafka_offsets.plan.lag_and_margin import LagAndMargin, together
 from airflow_kafka_offsets.plan.plan import Plan
 from airflow_kafka_offsets.plan.plan_table import moves_table
 from airflow_kafka_offsets.plan.topic_outputs import TOPIC, of_topic
+from airflow_kafka_offsets.request.modes import RequireReport
 from airflow_kafka_offsets.request.times import iso
 from airflow_kafka_offsets.task_docs import COMMIT_DOC
 from airflow_kafka_offsets.values.row_definition import parse_limit
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.batch.carry_out import CommitOutcome
+    from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+    from airflow_kafka_offsets.log.task_lineage import TaskLineage
 
 RUNS_LEFT_XCOM = "runs_left"
 """The key under which the commit pushes how many more runs read what the batch's caps have left."""
@@ -135,11 +133,13 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
             return None if skipped else _plan_of_log(reference, context)
 
     def execute(self, context: Any) -> dict[str, Any]:
+        from airflow_kafka_offsets.log.verify_reads import PROVED
+
         if self.plan is None:
             raise AirflowSkipException("There is no plan: the resolve task was skipped, so there is nothing to commit.")
         try:
             plan = _reference(self.plan)
-            pipeline = PipelineLog(configured_work_store(plan["work_store"]), plan["pipeline"])
+            pipeline = configured_log(plan["work_store"], plan["pipeline"])
             me = Actor(_resolve_run(plan, context), this_airflow())
             began_ms = now_ms()
             with outcome_counted("commits", pipeline.pipeline_id):
@@ -180,6 +180,7 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
         from airflow_kafka_offsets.batch.engine import commit_batch
         from airflow_kafka_offsets.batch.look_ups import World
         from airflow_kafka_offsets.batch.measured_lag import left_by
+        from airflow_kafka_offsets.batch.orders import Commit, PlanReference
 
         self.log.info(
             "Pipeline %s, %s, work store %s",
@@ -233,6 +234,8 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
         return tuple(line for name in sorted(must) for line in open_[name])
 
     def _task_lineage(self, *, is_over: bool) -> TaskLineage:
+        from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_plan
+
         done, servers = self._done, servers_of(self.kafka_config_id)
         if done is not None:
             plan, proof = done.plan, done.proof
@@ -242,7 +245,7 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
             return of_plan(plan, servers, fates=fates, writes=True, committed=True, proof=proof)
         if not self.plan or self.plan["stored_as"] is None:
             return TaskLineage()
-        pipeline = PipelineLog(configured_work_store(self.plan["work_store"]), self.plan["pipeline"])
+        pipeline = configured_log(self.plan["work_store"], self.plan["pipeline"])
         batch = pipeline.read(self.plan["stored_as"])
         return of_plan(batch.log.plan, servers, writes=True) if batch is not None else TaskLineage()
 
@@ -270,6 +273,8 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
 
     def _say(self, outcome: CommitOutcome, left: LagAndMargin, by_topic: Mapping[str, Mapping[str, Any]]) -> str:
         """Log what happened to the group, then in one sentence what was committed and what is left."""
+        from airflow_kafka_offsets.batch.messages import committed_sentence
+
         plan = outcome.plan
         last = committed_sentence(plan, outcome.proof, left, by_this=outcome.by_this, fates=outcome.fates)
         if outcome.group.left_alone:

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_kafka_offsets.batch.messages import first_sentence, last_sentence
 from airflow_kafka_offsets.batch.no_airflow import Step
-from airflow_kafka_offsets.batch.orders import RunsBatch
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import (
     InvalidRequest,
@@ -39,10 +37,8 @@ from airflow_kafka_offsets.hooks.run_context import (
 from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
 from airflow_kafka_offsets.hooks.templates import has_empty_intervals, is_settled, uneven_intervals, unsettled
 from airflow_kafka_offsets.hooks.value_sizes import LARGEST, fits, shortened, size_of
-from airflow_kafka_offsets.hooks.work_store import configured_work_store
+from airflow_kafka_offsets.hooks.work_store import configured_log
 from airflow_kafka_offsets.kafka_values import Actor, IsolationLevel
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_plan, of_topics
 from airflow_kafka_offsets.operators.reading_tasks import refuse_who_read_before
 from airflow_kafka_offsets.operators.row_parameters import (
     limit_of,
@@ -96,6 +92,8 @@ from airflow_kafka_offsets.values.row_definition import FieldWords, RowDefinitio
 if TYPE_CHECKING:
     from airflow_kafka_offsets.batch.carry_out import Assignment
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+    from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+    from airflow_kafka_offsets.log.task_lineage import TaskLineage
 
 
 class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameters):
@@ -392,7 +390,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
             )
         group_id = self.group_id or hook.client_config.get("group.id")
         name = self.pipeline_id or default_pipeline_id(group_id, run.dag_id, self.task_id)
-        return PipelineLog(configured_work_store(self.work_store), name)
+        return configured_log(self.work_store, name)
 
     def _plan(self, context: Any, waited_until_ms: int | None = None) -> list[list[str]]:
         """:param waited_until_ms: when the wait for another run ends; ``None``: it was not waited for yet."""
@@ -448,6 +446,8 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
         return jobs
 
     def _task_lineage(self, *, is_over: bool) -> TaskLineage:
+        from airflow_kafka_offsets.log.task_lineage import of_plan, of_topics
+
         servers = servers_of(self.kafka_config_id)
         if self._planned is not None:
             return of_plan(self._planned, servers)
@@ -502,6 +502,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
         # The engine is imported where it runs: a DAG's file is parsed often.
         from airflow_kafka_offsets.batch.engine import assign_batch
         from airflow_kafka_offsets.batch.look_ups import World
+        from airflow_kafka_offsets.batch.orders import RunsBatch
 
         if nameless := without_a_name(pipeline.store.uri):
             self.log.warning(nameless)
@@ -560,6 +561,8 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
 
         :returns: the first and the last sentence, and between them what this run found to be amiss.
         """
+        from airflow_kafka_offsets.batch.messages import first_sentence, last_sentence
+
         plan, first = assignment.plan, first_sentence(assignment.sentence, assignment.waiting)
         last = last_sentence(plan, len(assignment.splits), is_new=assignment.is_new)
         self.log.info(first)

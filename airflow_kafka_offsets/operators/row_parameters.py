@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
 from airflow_kafka_offsets.hooks.registry_connection import registered_schemas
 from airflow_kafka_offsets.hooks.templates import is_settled
-from airflow_kafka_offsets.log.pipeline_log import StoredBatch
-from airflow_kafka_offsets.log.read_reports import definitions_written
 from airflow_kafka_offsets.operators.saved_places import text_on_worker
 from airflow_kafka_offsets.request.parameters import ResolveParameters
 from airflow_kafka_offsets.request.problems import Problems, parsed
@@ -47,6 +45,9 @@ from airflow_kafka_offsets.values.row_definition import (
     sink_words,
 )
 from airflow_kafka_offsets.values.schema_changes import older_versions, schema_changes
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.log.pipeline_log import StoredBatch
 
 NO_BYTES = "csv"  # a format that cannot hold a record's bytes
 
@@ -233,6 +234,8 @@ def row_changes(now: RowDefinition, batch: StoredBatch, is_new: bool) -> tuple[l
 
     :param is_new: whether no Spark job knows the batch yet.
     """
+    from airflow_kafka_offsets.log.read_reports import definitions_written
+
     try:
         written = [] if is_new else definitions_written(batch)
         wanted = [digest for digest in written or batch.log.planned.history.definitions if digest != now.digest]

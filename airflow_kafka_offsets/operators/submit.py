@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
@@ -39,11 +39,6 @@ from airflow_kafka_offsets.hooks.spark_installation import (
 from airflow_kafka_offsets.hooks.spark_kafka import handed_over, where_on_the_cluster
 from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
 from airflow_kafka_offsets.hooks.work_store import store_of_driver
-from airflow_kafka_offsets.log.entries import Planned
-from airflow_kafka_offsets.log.pipeline_log import read_plan
-from airflow_kafka_offsets.log.read_reports import attempts_of
-from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_plan
-from airflow_kafka_offsets.log.verify_reads import Attempt, fates_of
 from airflow_kafka_offsets.plan.job_arguments import JobArguments, parse_job_arguments
 from airflow_kafka_offsets.plan.splits import FEW_RECORDS
 from airflow_kafka_offsets.plan.window_claims import time_claim_of_name
@@ -52,6 +47,11 @@ from airflow_kafka_offsets.spark.client_properties import SETTING
 from airflow_kafka_offsets.spark.sinks.sink_arguments import formats_of_arguments
 from airflow_kafka_offsets.stores.store import Store
 from airflow_kafka_offsets.task_docs import SPARK_DOC
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.log.entries import Planned
+    from airflow_kafka_offsets.log.task_lineage import TaskLineage
+    from airflow_kafka_offsets.log.verify_reads import Attempt
 
 PACKAGED_JOB = Path(jobs.__file__).with_name("write_batch.py")
 _LAST = "spark_last_driver"
@@ -156,6 +156,10 @@ class SparkSubmitPlanOperator(TellsLineage, SparkSubmitOperator):
             return None
 
     def _task_lineage(self, *, is_over: bool) -> TaskLineage:
+        from airflow_kafka_offsets.log.read_reports import attempts_of
+        from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_plan
+        from airflow_kafka_offsets.log.verify_reads import fates_of
+
         job = self._job_arguments()
         if job is None:
             return TaskLineage()
@@ -299,6 +303,8 @@ def _variables_of_this_task() -> Iterator[None]:
 
 def _planned(job: JobArguments) -> tuple[Store, Planned | None]:
     """The store that the driver is handed, as this worker reaches it, and what the job was started for."""
+    from airflow_kafka_offsets.log.pipeline_log import read_plan
+
     store = store_of_driver(job.store_uri)
     return store, read_plan(store, job.plan_object)
 

@@ -9,7 +9,6 @@ from typing import Any, Literal, TypedDict, Unpack, cast
 from airflow.sdk import Asset, TaskGroup, XComArg, chain
 from airflow.sdk.definitions._internal.mixins import DependencyMixin
 
-from airflow_kafka_offsets.batch.orders import RequireReport
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.kafka_values import IsolationLevel
 from airflow_kafka_offsets.operators.batch_callbacks import Callbacks
@@ -20,6 +19,7 @@ from airflow_kafka_offsets.request.modes import (
     AtTimestamp,
     BoundedModeName,
     Offsets,
+    RequireReport,
     SplitBy,
     StartupModeName,
     Times,

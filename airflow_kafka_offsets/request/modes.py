@@ -17,6 +17,7 @@ from airflow_kafka_offsets.request.times import iso
 # ── as people write them ──────────────────────────────────────────────────────────────────────────────────────────────
 
 SplitBy = Literal["size", "flink"]
+RequireReport = bool | Literal["read-back"]
 Time = int | str | datetime
 Times = Time | Mapping[str, Time | Mapping[str, Time]]
 Offsets = Mapping[str, Mapping[str, int | str] | str] | str

@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_offsets.hooks.run_context import run_context_of
-from airflow_kafka_offsets.hooks.work_store import configured_work_store
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.hooks.work_store import configured_log
 from airflow_kafka_offsets.request.commit_target import CommitTarget, parse_commit_target, target_to_dict
 from airflow_kafka_offsets.request.dag_checks import BEST_RUN_CONTEXT
 from airflow_kafka_offsets.request.modes import Offsets
@@ -112,7 +111,7 @@ class BatchCommittedSensor(WaitingSensor):
             return _topics(self.topics)
         from airflow_kafka_offsets.batch.measured_lag import position_of
 
-        position = position_of(PipelineLog(configured_work_store(self.work_store), self.pipeline_id))
+        position = position_of(configured_log(self.work_store, self.pipeline_id))
         return sorted({tp.topic for tp in position.offsets}) if position else ()
 
     def _report(self, context: Any, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from typing import Any
 
 from airflow_kafka_offsets.hooks.run_context import run_conf
 from airflow_kafka_offsets.hooks.value_sizes import partitions_or_counts
-from airflow_kafka_offsets.hooks.work_store import configured_work_store
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.hooks.work_store import configured_log
 from airflow_kafka_offsets.plan.missing_topics import new_since
 from airflow_kafka_offsets.request.offset_maps import at_least_one
 from airflow_kafka_offsets.request.parameters import RequestParameters, ScopeParameters, parameters_of
@@ -119,5 +118,5 @@ class PartitionDiscoverySensor(WaitingSensor, ScopeParameters):
         from airflow_kafka_offsets.batch.measured_lag import position_of
 
         pipeline_id = str(watched_pipeline_id(self, context))
-        position = position_of(PipelineLog(configured_work_store(self.work_store), pipeline_id))
+        position = position_of(configured_log(self.work_store, pipeline_id))
         return new_since(position, topics) if position else {}

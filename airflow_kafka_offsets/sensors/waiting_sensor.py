@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from configparser import ConfigParser
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
@@ -30,13 +30,15 @@ from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.page_link import PipelinePageLink
 from airflow_kafka_offsets.hooks.tells_lineage import TellsLineage, servers_of
 from airflow_kafka_offsets.hooks.templates import unsettled
-from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_topics
 from airflow_kafka_offsets.request.parameters import ScopeParameters, names_of, parameters_of
 from airflow_kafka_offsets.request.problems import Problems
 from airflow_kafka_offsets.request.subscription import default_pipeline_id, parse_scope
 from airflow_kafka_offsets.request.times import parse_wait_ms
 from airflow_kafka_offsets.stores.location import location_of
 from airflow_kafka_offsets.triggers.deferred_wait import LOOK_AGAIN, NotYet, WaitingTrigger, goes_on
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.log.task_lineage import TaskLineage
 
 # The trigger ends the wait, and says what is missing. Airflow's scheduler does, where no triggerer is there.
 _GRACE = timedelta(minutes=2)
@@ -193,6 +195,8 @@ class WaitingSensor(TellsLineage, BaseSensorOperator):
         return self._report(context, found)
 
     def _task_lineage(self, *, is_over: bool) -> TaskLineage:
+        from airflow_kafka_offsets.log.task_lineage import TaskLineage, of_topics
+
         topics = self._topics_asked() or self._topics_found
         return of_topics(servers_of(self.kafka_config_id), topics) if topics else TaskLineage()
 

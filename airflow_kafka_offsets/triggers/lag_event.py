@@ -24,8 +24,7 @@ from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.metrics import send_lag
 from airflow_kafka_offsets.hooks.value_sizes import fits
-from airflow_kafka_offsets.hooks.work_store import configured_work_store
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.hooks.work_store import configured_log
 from airflow_kafka_offsets.plan.consumer_lag import Announced, Lag, is_new_backlog, parse_limits
 from airflow_kafka_offsets.request.parameters import ScopeParameters, names_of
 from airflow_kafka_offsets.request.problems import Problems
@@ -79,9 +78,7 @@ class LagWatch(ScopeParameters):
         limits = parse_limits(*self.limits)
         scope = scope_for(hook.client_config, self)
         named = scope.pipeline_id
-        question = lag_question(
-            scope, limits, PipelineLog(configured_work_store(self.work_store), named) if named else None
-        )
+        question = lag_question(scope, limits, configured_log(self.work_store, named) if named else None)
         with cluster_of(hook) as cluster:
             lag = look_at_lag(question, cluster, cluster.discover(scope.subscription), now_ms())
         send_lag(lag, named)

@@ -11,7 +11,7 @@ from airflow_kafka_offsets.errors import CONNECTION, InvalidRequest, listed, nam
 from airflow_kafka_offsets.hooks.lazy_kafka_hook import kafka_hook
 from airflow_kafka_offsets.hooks.metrics import send_window
 from airflow_kafka_offsets.hooks.value_sizes import fits
-from airflow_kafka_offsets.hooks.work_store import configured_work_store
+from airflow_kafka_offsets.hooks.work_store import configured_log
 from airflow_kafka_offsets.kafka_values import IsolationLevel, TopicPartition, by_topic, values_by_topic
 from airflow_kafka_offsets.plan.completeness import Arrived, Completeness, judge, moves
 from airflow_kafka_offsets.plan.missing_topics import missing_for
@@ -96,10 +96,9 @@ class BatchCommittedTrigger(WaitingTrigger):
     def look(self) -> dict[str, Any] | NotYet:
         """The key of the newest batch that is committed, or what is missing."""
         from airflow_kafka_offsets.batch.measured_lag import look_at_commits
-        from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
         hook = kafka_hook(self.kafka_config_id)
-        pipeline = PipelineLog(configured_work_store(self.work_store), self.pipeline_id)
+        pipeline = configured_log(self.work_store, self.pipeline_id)
         key, missing = look_at_commits(
             target_from_dict(self.target),
             pipeline,
