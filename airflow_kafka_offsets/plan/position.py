@@ -18,8 +18,7 @@ from airflow_kafka_offsets.kafka_values import (
     TopicPartition,
     in_same_logs,
 )
-from airflow_kafka_offsets.plan.plan import Draft, Found, Plan, PlannedPartition
-from airflow_kafka_offsets.plan.ranges import continuity
+from airflow_kafka_offsets.plan.plan import Continuity, Draft, Found, Plan, PlannedPartition
 from airflow_kafka_offsets.request.modes import AtTimestamp
 
 
@@ -221,6 +220,19 @@ def reset_draft(
         resolved_at_ms=now_ms,
         restarts=last.restarts,
     )
+
+
+def continuity(
+    saved: int | None, start_offset: int, log: PartitionSnapshot | None, *, is_cut: bool = False
+) -> Continuity:
+    """How a range joins the position's offset in the same log."""
+    if saved is None:
+        return "new"
+    if start_offset == saved:
+        return "contiguous"
+    if is_cut or (log is not None and saved > log.high_watermark):
+        return "truncated"
+    return "gap" if start_offset > saved else "overlap"
 
 
 def _planned(one: Move, held: CommittedOffset | None, reason: str) -> PlannedPartition:

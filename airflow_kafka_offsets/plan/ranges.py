@@ -31,6 +31,7 @@ from airflow_kafka_offsets.kafka_values import (
     is_older,
 )
 from airflow_kafka_offsets.plan.plan import HELD, Continuity, PlannedPartition
+from airflow_kafka_offsets.plan.position import continuity
 from airflow_kafka_offsets.request.modes import (
     AtTimestamp,
     FromLogEnd,
@@ -209,19 +210,6 @@ def _continuity(
     if saved is None and facts.positions is None:
         return None
     return continuity(saved, start_offset, snapshot, is_cut=tp in facts.cuts)
-
-
-def continuity(
-    saved: int | None, start_offset: int, log: PartitionSnapshot | None, *, is_cut: bool = False
-) -> Continuity:
-    """How a range joins the position's offset in the same log."""
-    if saved is None:
-        return "new"
-    if start_offset == saved:
-        return "contiguous"
-    if is_cut or (log is not None and saved > log.high_watermark):
-        return "truncated"
-    return "gap" if start_offset > saved else "overlap"
 
 
 # ── start ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
