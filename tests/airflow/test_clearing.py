@@ -81,8 +81,8 @@ def test_a_run_that_has_committed_does_its_own_batch_once_more(orders: Orders, s
 
     assert again.state == "success"
     assert (
-        "This run does batch 1 once more: it committed it before, and was started again; 3 records that have come "
-        "since wait for the next run." in said()
+        "This run does batch 1 once more: it committed it before, and was started again; 3 records have come "
+        "since, for the next run." in said()
     )
     assert (orders.key, orders.attempts(), [len(rows) for rows in orders.rows.values()]) == (key, 2, [5])
     assert orders.run().state == "success"
