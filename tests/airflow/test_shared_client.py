@@ -268,11 +268,11 @@ def test_a_work_store_that_hangs_holds_up_no_trigger_that_does_not_use_it(
     """There are more of them than a connection has threads."""
     answers = threading.Event()
 
-    def hangs(uri: str | None) -> Any:
+    def hangs(uri: str | None, pipeline_id: str) -> Any:
         answers.wait(60)
         raise StoreUnavailable("Cannot read", "it hung", "Try again.", retriable=True)  # so that none opens a client
 
-    monkeypatch.setattr(lag_event, "configured_work_store", hangs)
+    monkeypatch.setattr(lag_event, "configured_log", hangs)
 
     stuck = [
         OffsetLagTrigger(
