@@ -143,7 +143,8 @@ def _windows_beside(
         earlier = sorted(place for place in pipeline.window_places() if place < places[0])
         found = found.union(*map(named_in, earlier[-1:]))
     before = planned(sorted(other.name for other in found if other.end_ms == claim.start_ms))
-    after = planned(sorted(other.name for other in found if other.start_ms >= claim.end_ms))
+    begin = sorted((other.start_ms, other.name) for other in found if other.start_ms >= claim.end_ms)
+    after = planned(name for _, name in begin)
     ended = sorted((other.end_ms, other.name) for other in found if other.end_ms <= claim.start_ms)
     last = before or planned(name for _, name in reversed(ended))
     bounds = last.log.plan.asked.window_bounds if last else None

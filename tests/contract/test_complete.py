@@ -325,6 +325,21 @@ def test_a_window_reads_nothing_that_a_later_one_has_read_though_another_lies_be
     assert pipeline.lake.offsets() == {0: [0, 1, 2, 3]}
 
 
+def test_the_first_later_window_is_the_first_in_time_also_where_names_sort_otherwise(
+    memory: AnyCluster, store: LocalStore, group: str
+) -> None:
+    """``…T020000.500Z`` sorts before ``…T020000Z``."""
+    begin = NOW_MS // 1000 * 1000 - 48 * HOUR
+    first, second, third = (window(*both) for both in pairwise([begin - HOUR, begin, begin + 500, begin + HOUR]))
+    memory.create_topic("orders", 1)
+    memory.produce("orders", timestamps_ms=[begin, begin - 1, begin, begin + 500])
+    pipeline = Pipeline(memory.reader, store, "orders", group, {})
+    assert pipeline.run("second", **second).ranges == [(0, 3)]
+    assert pipeline.run("third", **third).ranges == [(3, 4)]
+    memory.delete_records("orders", 1)
+    assert pipeline.run("first", **first).ranges == [(1, 1)]
+
+
 @pytest.mark.parametrize("by", ["compaction", "retention"])
 def test_a_window_reads_what_the_one_before_has_left_to_it_though_its_first_record_is_gone(
     memory: AnyCluster, store: LocalStore, group: str, by: str
