@@ -25,6 +25,7 @@ from airflow_kafka_offsets.plan.window_claims import time_claim_of_name
 from airflow_kafka_offsets.request.times import parse_timestamp_ms
 
 IN_CHART = 48
+_PROBES = 15
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 NO_KAFKA = "Which Kafka connection the pipeline has is not known: its resolve task says so in its next run."
 WAITING = "Kafka has not answered yet: what only Kafka knows is unknown. Load the page again."
@@ -219,13 +220,25 @@ class _Names:
         number = number_named(find)
         return number - self._numbers[0] if number and self._numbers[0] <= number <= self._numbers[1] else None
 
-    def _first_since(self, at_ms: int) -> int:
+    def _first_since(self, at_ms: int) -> int | None:
         """The first that was planned, or of windows the first that begins, at or after a time; else the last one."""
-        return min(bisect_left(range(self.total), at_ms, key=self._begins_ms), self.total - 1)
-
-    def _begins_ms(self, place: int) -> int:
+        low, high = 0, self.total
         if self._numbers is None:
-            claim = time_claim_of_name(self._windows[place])
-            return claim.start_ms if claim else 0
-        line = next(iter(read_lines(self._log.store, [self._at(place)], [self._at(place)])), None)
-        return line.summary.planned_ms if isinstance(line, BatchLine) else 0
+            bounds = [time_claim_of_name(name) for name in self._windows]
+            return min(bisect_left([claim.start_ms if claim else 0 for claim in bounds], at_ms), high - 1)
+        while high - low > 1:  # several at once, since each look takes as long as many
+            step = max(1, -(-(high - low) // (_PROBES + 1)))
+            probes = list(range(low + step, high, step))
+            folders = list(map(self._at, probes))
+            found = {line.folder: line for line in read_lines(self._log.store, folders, folders)}
+            for place in probes:
+                line = found.get(self._at(place))
+                if isinstance(line, BatchLine) and line.summary.planned_ms >= at_ms:
+                    high = place
+                    break
+                low = place
+            if not probes:
+                break
+        first = next(iter(read_lines(self._log.store, [self._at(low)])), None)
+        at_low = isinstance(first, BatchLine) and first.summary.planned_ms >= at_ms
+        return low if at_low else min(high, self.total - 1)
