@@ -210,7 +210,7 @@ def joined(window: Draft, before: Plan | None, after: Plan | None = None, *, fir
             position=start,
             lost=p.lost + gone,
             late=max(0, start - max(ended.get(tp, start), log_start)),
-            past_end=(p.past_end or 0) + p.end_offset - end,
+            past_end=p.past_end if end == p.end_offset else (p.past_end or 0) + p.end_offset - end,
         )
 
     found = replace(window, partitions=tuple(map(fit, window.partitions)))

@@ -69,7 +69,7 @@ def parse_offset_bounds(
             entries = _HUDI_ENTRY.sub(rf"topic:{match[1]},partition:\1,offset:\2;", match[2])
             return {**each_once(_from_flink(entries, topics))}, {}
         if not text.startswith(("{", "[", '"{', "@")) and text.count(",") >= 2:
-            return {**each_once(_from_csv(value, group_id))}, {}
+            return dict(_from_csv(value, group_id)), {}
     offsets: dict[TopicPartition, int | FromLogEnd] = {}
     by_topic: dict[str, FromLogEnd] = {}
     for topic, of_topic in mapping(value, EXAMPLE).items():
@@ -147,7 +147,8 @@ def _from_flink(text: str, topics: Sequence[str]) -> Iterator[tuple[TopicPartiti
         yield tp, _offset(match[3], f"has offset {match[3]} for {tp}")
 
 
-def _from_csv(text: str, group_id: str | None) -> Iterator[tuple[TopicPartition, int]]:
+def _from_csv(text: str, group_id: str | None) -> dict[TopicPartition, int]:
+    offsets: dict[TopicPartition, int] = {}
     groups = set()
     for number, row in enumerate(_csv_rows(text), 1):
         cells = [cell.strip() for cell in row]
@@ -160,12 +161,15 @@ def _from_csv(text: str, group_id: str | None) -> Iterator[tuple[TopicPartition,
         if group and group_id is not None and group[0] != group_id:
             continue
         tp = partition_named(topic, natural(partition, f"has partition {partition!r} on line {number}"))
-        yield tp, _offset(offset, f"has offset {offset} for {tp} on line {number}")
+        if tp in offsets:
+            raise ValueError(f"names {tp} again on line {number}")
+        offsets[tp] = _offset(offset, f"has offset {offset} for {tp} on line {number}")
     if groups and (group_id is None or group_id not in groups):
         raise WrongTogether(
             f"holds offsets of the groups {', '.join(sorted(groups))}, and {named('group_id')} is {group_id!r}",
             "group_id",
         )
+    return offsets
 
 
 def _from_checkpoint(text: str) -> dict[TopicPartition, int]:

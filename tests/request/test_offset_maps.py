@@ -68,7 +68,7 @@ def test_quotes_and_blanks_of_a_spreadsheet_are_taken():
     [
         pytest.param("orders,0", "JSON", id="not a CSV of offsets"),
         pytest.param("orders,0,1,2,3", "5 fields on line 1", id="too many fields"),
-        pytest.param("orders,0,1\norders,0,2", r"names orders\[0\] twice", id="twice"),
+        pytest.param("orders,0,1\norders,0,2", r"orders\[0\] again on line 2", id="twice"),
         pytest.param("orders,zero,1", "whole number", id="no partition"),
         pytest.param("theirs,orders,0,1", "groups theirs, and group_id is 'mine'", id="another group's"),
         pytest.param("orders,0,-1", "'latest' in Flink and Kafka's tools", id="A9 a sentinel of Kafka"),
