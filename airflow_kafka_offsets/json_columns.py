@@ -166,13 +166,14 @@ def as_json(value: Any) -> Any:
         return list(map(as_json, value))
     if isinstance(value, Mapping):
         if isinstance(next(iter(value), None), TopicPartition):
-            kind: Any = type(next(iter(value.values())))
-            names = tuple(members(kind))
+            of_partition: Any = type(next(iter(value.values())))
+            names = tuple(members(of_partition))
             return to_columns(names, {tp: [getattr(of_one, name) for name in names] for tp, of_one in value.items()})
         return {str(name): as_json(value[name]) for name in sorted(value)}
     if not is_dataclass(value):
         return value
-    return {name: as_json(getattr(value, name)) for name in members(type(value))}  # type: ignore[arg-type]
+    kind: Any = type(value)
+    return {name: as_json(getattr(value, name)) for name in members(kind)}
 
 
 @contextmanager

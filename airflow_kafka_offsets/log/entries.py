@@ -382,8 +382,10 @@ def short_entry_from_dict(data: Mapping[str, Any]) -> Taken | Committed | Cleane
         kind = next((kind for kind, name in _KINDS.items() if name == data["entry"]), None)
         if kind is None:
             raise ValueError(f"entry {data['entry']!r} is not known")
-        found: Any = None if kind is Planned else read_as(kind, {**data, LAST_OF_COMMIT: None})
-    return found  # type: ignore[no-any-return]
+        found: Taken | Committed | Cleaned | None = (
+            None if kind is Planned else read_as(kind, {**data, LAST_OF_COMMIT: None})
+        )
+    return found
 
 
 def log_of(entries: Sequence[StoredEntry], first_number: int) -> BatchLog:

@@ -408,13 +408,9 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
             if assignment.draft is not None:
                 send_nothing_to_read(pipeline.pipeline_id, assignment.draft)
             self._planned = assignment.plan
-            about_store = pipeline.store.driver_uri, hook.client_config.get("bootstrap.servers"), self.kafka_config_id
-            plan, batch, splits = assignment.plan, assignment.batch, assignment.splits
-            arguments = (
-                [JobArguments(batch.plan_object, plan.plan_id, split, *about_store).words() for split in splits]
-                if plan and batch
-                else []
-            )
+            plan, batch = assignment.plan, assignment.batch
+            connection = hook.client_config.get("bootstrap.servers"), self.kafka_config_id
+            arguments = _arguments(assignment, pipeline.store.driver_uri, *connection)
             own = self._own_words(plan) if arguments else []
             if arguments and batch and (rows := self._put_rows(assignment, pipeline)) is not None:
                 own += [ROWS, rows.digest]
@@ -571,9 +567,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
             self.log.warning(warning)
         if plan is not None:
             self.log.info("Plan %s of %s:\n%s", plan.plan_id, plan.batch, plan_table(plan))
-        backlog = plan.found.backlog if plan is not None else None
-        warns = plan is not None and (plan.lost or plan.skipped or (backlog is not None and backlog.expiring))
-        self.log.log(logging.WARNING if warns else logging.INFO, last)
+        self.log.log(logging.WARNING if plan is not None and _warns(plan) else logging.INFO, last)
         return shortened(" ".join((first, *assignment.warnings, last)))
 
     def _tell(self, lines: Sequence[str]) -> None:
@@ -615,6 +609,21 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator, ResolveParameter
         ti.xcom_push(key="starting_offsets", value=options["startingOffsets"])
         ti.xcom_push(key="ending_offsets", value=options["endingOffsets"])
         return []
+
+
+def _warns(plan: Plan) -> bool:
+    """Whether records are left out, or may be gone before a run comes for them."""
+    return bool(plan.lost or plan.skipped or (plan.found.backlog is not None and plan.found.backlog.expiring))
+
+
+def _arguments(assignment: Assignment, store_uri: str, servers: str | None, kafka_config_id: str) -> list[list[str]]:
+    """The batch's arguments, a list for each split to start."""
+    batch = assignment.batch
+    plan: Plan | None = assignment.plan
+    if batch is None or plan is None:
+        return []
+    about = store_uri, servers, kafka_config_id
+    return [JobArguments(batch.plan_object, plan.plan_id, split, *about).words() for split in assignment.splits]
 
 
 def _output_origin(sink: SinkWords | None, output: str | None) -> OutputOrigin:

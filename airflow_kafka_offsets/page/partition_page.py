@@ -49,12 +49,7 @@ def partitions_view(
     lags = {tp: lag.lag for tp, lag in answer.measured.partitions.items()} if answer and answer.measured else {}
     plan, line = batch.log.plan, line_of(batch)
     find, count = asked.find.strip().lower(), _SORTED_BY[asked.order]
-    matching = [
-        p
-        for p in plan.partitions
-        for tp in [p.topic_partition]
-        if find in str(tp).lower() or find == f"{tp.topic}-{tp.partition}".lower()
-    ]
+    matching = [p for p in plan.partitions if _matches(p.topic_partition, find)]
     matching.sort(key=lambda p: -count(p, lags))
     shown = Page.of(matching, asked.page, max(1, min(asked.size, 500)), len(plan.partitions))
     rows = tuple(_row(p, logs.get(p.topic_partition), at.get(p.topic_partition), lags) for p in shown.rows)
@@ -69,6 +64,10 @@ def partitions_view(
         looked_at_ms=answer.looked_at_ms if answer else now,
         not_asked=tuple(not_asked),
     )
+
+
+def _matches(tp: TopicPartition, find: str) -> bool:
+    return find in str(tp).lower() or find == f"{tp.topic}-{tp.partition}".lower()
 
 
 def _row(p: PlannedPartition, log: PartitionSnapshot | None, position: int | None, left: _Left) -> dict[str, object]:

@@ -163,9 +163,7 @@ class ObjectStore:
                 longest_s = min(0.2 * 2**tries, 5.0)
                 pause_s = random.uniform(longest_s / 2, longest_s)
                 if _is_final(error) or time.monotonic() + pause_s > end:
-                    if _is_final(error):
-                        raise refused(f"{verb} {name or '/'} in", self._location, error) from None
-                    raise unavailable(self.uri, verb, name, _first_line(error)) from None
+                    raise self._unavailable(verb, name, error) from None
                 log.info("Work store %s: %s; asking again in %.1f s", self.uri, _first_line(error), pause_s)
                 time.sleep(pause_s)
             else:
@@ -192,6 +190,11 @@ class ObjectStore:
             f"there is no bucket {self._location.bucket!r}: {_first_line(error)}",
             "Create it, or correct [kafka_offsets] work_store. None is made unasked.",
         )
+
+    def _unavailable(self, verb: str, name: str, error: Exception) -> StoreUnavailable:
+        if not _is_final(error):
+            return unavailable(self.uri, verb, name, _first_line(error))
+        return refused(f"{verb} {name or '/'} in", self._location, error)
 
 
 def refused(what: str, location: Location, error: Exception) -> StoreUnavailable:

@@ -59,6 +59,7 @@ OWN_OPTIONS = (
 )
 NEWEST_COMMITS = 20
 CALLS_OF_AN_ATTEMPT = 1_000_000
+_calls = itertools.count(1)
 _LOG = "_delta_log"
 TYPE_WIDENING = "delta.enableTypeWidening"
 STATS_COLUMNS, STATS_COUNT = "delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols"
@@ -329,8 +330,6 @@ def commit_label(batch: SinkBatch, transaction: Mapping[str, str]) -> str:
     said = {BATCH_COLUMN: batch.key, SPLIT_COLUMN: batch.split, "attempt": batch.attempt}
     return json.dumps(said | {"version": transaction["txnVersion"]})
 
-
-_calls = itertools.count(1)
 
 _OTHER_CATALOG = (
     "{} is in a catalog of Spark's session that is not Delta's. Nothing was written. For this job, set "
