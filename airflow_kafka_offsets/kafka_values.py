@@ -1,39 +1,20 @@
-"""The values that everything else is made of: a partition, an offset range, what a cluster said.
+"""The values that everything else is made of: a partition, a range of offsets, what a cluster said, who acts.
 
-Absent is ``None`` everywhere. Broker sentinels (-1, -2, -1001) never get this far: ``broker/`` makes them ``None``
+Absent is ``None`` everywhere. Broker sentinels (-1, -2, -1001) never get this far: ``broker/`` turns them into ``None``
 or an error, and a value that could hold one cannot be built.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple, Protocol, Self, TypeVar
+from typing import Literal, NamedTuple, Self, TypeVar
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
-TimestampType = Literal["CreateTime", "LogAppendTime"]
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSettings:
-    """The part of a topic's configuration that plans use.
-
-    :ivar timestamp_type: who stamps the records: the producer, or the broker.
-    :ivar retention_ms: how long a record stays at least; ``None`` where time deletes none.
-    :ivar retention_bytes: how large a partition may grow before its oldest segments are deleted; ``None``: any size.
-    """
-
-    timestamp_type: TimestampType = "CreateTime"
-    retention_ms: int | None = None
-    retention_bytes: int | None = None
-
-    @property
-    def keeps_all(self) -> bool:
-        """Whether retention deletes nothing: there is no limit, or the topic is only compacted."""
-        return self.retention_ms is None and self.retention_bytes is None
 
 
 class TopicPartition(NamedTuple("_TopicPartition", [("topic", str), ("partition", int)])):
@@ -50,7 +31,7 @@ class TopicPartition(NamedTuple("_TopicPartition", [("topic", str), ("partition"
         return tuple.__new__(cls, (topic, partition))
 
     def __str__(self) -> str:
-        return f"{self.topic}[{self.partition}]"
+        return f"{self.topic}-{self.partition}"
 
 
 def _check_offset(name: str, offset: int) -> None:
@@ -89,7 +70,7 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """What a consumer group holds for a partition: the next offset to read, and what its writer put beside it."""
+    """What a consumer group holds for a partition: the next offset to read, and the metadata that its writer gave."""
 
     offset: int
     leader_epoch: int | None = None
@@ -97,6 +78,13 @@ class CommittedOffset:
 
     def __post_init__(self) -> None:
         _check_offset("committed offset", self.offset)
+
+
+class EndOffset(NamedTuple):
+    """The end of a partition under one isolation level, and the leader epoch that the broker gave with it."""
+
+    offset: int
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +103,24 @@ class PartitionSnapshot:
 
     def __post_init__(self) -> None:
         _check_offset("log start offset", self.log_start_offset)
-        if self.end_offset < self.log_start_offset:
-            raise ValueError(f"end offset {self.end_offset} is below log start offset {self.log_start_offset}")
-        if not self.end_offset <= self.high_watermark:
-            raise ValueError(f"end offset {self.end_offset} is above high watermark {self.high_watermark}")
+        if not self.log_start_offset <= self.end_offset <= self.high_watermark:
+            raise ValueError(
+                f"log start {self.log_start_offset}, end {self.end_offset} and high watermark {self.high_watermark} "
+                "are not in order"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A consumer group's state (``Empty``, ``Dead``, ``Stable``, …) and its live members, one line each."""
+
+    state: str
+    members: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no live member. Some brokers (Azure Event Hubs) call a group without members ``Dead``."""
+        return not self.members and self.state in ("Empty", "Dead")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +129,6 @@ class TopicDescription:
 
     topic_id: str | None
     leaders: Mapping[int, int | None]
-
-    @property
-    def leaderless(self) -> list[int]:
-        return sorted(p for p, leader in self.leaders.items() if leader is None)
 
 
 @dataclass(frozen=True)
@@ -144,15 +142,10 @@ class ClusterDescription:
     def topic_ids(self) -> dict[str, str | None]:
         return {name: topic.topic_id for name, topic in self.topics.items()}
 
-    def partitions(self) -> list[TopicPartition]:
-        return list(self._partitions)
-
     @cached_property
-    def _partitions(self) -> tuple[TopicPartition, ...]:  # a plan asks a dozen times, and there may be 10,000
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """Sorted by topic, then partition."""
         return tuple(TopicPartition(name, p) for name in sorted(self.topics) for p in sorted(self.topics[name].leaders))
-
-    def leaderless(self) -> list[TopicPartition]:
-        return [TopicPartition(name, p) for name in sorted(self.topics) for p in self.topics[name].leaderless]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -168,66 +161,81 @@ class RunKey:
         mapped = f"[{self.map_index}]" if self.map_index >= 0 else ""
         return f"{self.dag_id}/{self.run_id}/{self.task_id}{mapped}"
 
-    def is_same_dag_run(self, other: RunKey) -> bool:
-        return (self.dag_id, self.run_id) == (other.dag_id, other.run_id)
-
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who writes into a log: a task instance of an Airflow, or a person (then there is no run).
+    """Who writes an entry: a run's task instance, or a person (at a terminal, or through a run's conf)."""
 
-    :ivar instance: ``None`` for a person at a terminal without Airflow.
-    :ivar person: the name of a person, where it is known: by which Airflow knows them.
-    """
-
-    run: RunKey | None
-    instance: str | None = None
+    run: RunKey | None = None
     person: str | None = None
 
     def __str__(self) -> str:
         return f"run {self.run}" if self.run else self.person or "a person at the command line"
 
 
-def is_another_log(then: str | None, now: str | None) -> bool:
-    """Whether a topic was deleted and created again, by its ids; no, where either is not known."""
-    return then is not None and now is not None and then != now
+# ── what is subscribed to ─────────────────────────────────────────────────────────────────────────────────────────────
+
+_INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}  # Kafka's Topic.INTERNAL_TOPICS
 
 
-def topics_made_anew(then: Mapping[str, str | None], now: Mapping[str, str | None]) -> frozenset[str]:
-    """The topics of ``now`` that are another log than then: the same name, another id (E6)."""
-    return frozenset(topic for topic, topic_id in now.items() if is_another_log(then.get(topic), topic_id))
+@dataclass(frozen=True, slots=True)
+class TopicList:
+    """These topics, all of their partitions.
+
+    :ivar all_exist: whether a topic that does not exist is an error; otherwise it is left out.
+    """
+
+    topics: tuple[str, ...]
+    all_exist: bool = True
+
+    def __str__(self) -> str:
+        return f"topics {', '.join(self.topics)}"
+
+    def has(self, tp: TopicPartition) -> bool:
+        return tp.topic in self.topics
 
 
-class OfLogs(Protocol):
-    """Whatever says of which logs its offsets are."""
+@dataclass(frozen=True, slots=True)
+class TopicPattern:
+    """Every topic whose *whole* name matches (G2), and none of Kafka's internal ones (G4)."""
 
-    @property
-    def cluster_id(self) -> str:
-        """The cluster's."""
+    pattern: str
 
-    @property
-    def topic_ids(self) -> Mapping[str, str | None]:
-        """``None`` where the cluster has none."""
+    def __str__(self) -> str:
+        return f"pattern {self.pattern}"
 
+    def has(self, tp: TopicPartition) -> bool:
+        return self.matches(tp.topic)
 
-def in_same_logs(values: Mapping[TopicPartition, V], then: OfLogs, now: OfLogs) -> dict[TopicPartition, V]:
-    """The values of partitions whose log is the one of then: of the same cluster, and no topic that was made anew."""
-    anew = topics_made_anew(then.topic_ids, now.topic_ids)
-    is_here = then.cluster_id == now.cluster_id
-    return {tp: value for tp, value in values.items() if is_here and tp.topic not in anew}
+    def matches(self, topic: str) -> bool:
+        return topic not in _INTERNAL_TOPICS and re.fullmatch(self.pattern, topic) is not None
 
 
-def is_older(leader_epoch: int | None, newest: int | None) -> bool:
-    """Whether a partition has had another leader since; no, where either is not known."""
-    return leader_epoch is not None and newest is not None and leader_epoch < newest
+@dataclass(frozen=True, slots=True)
+class PartitionSet:
+    """These partitions and no others."""
+
+    partitions: tuple[TopicPartition, ...]
+
+    def __str__(self) -> str:
+        return f"partitions {', '.join(map(str, self.partitions))}"
+
+    def has(self, tp: TopicPartition) -> bool:
+        return tp in self.partitions
+
+
+Subscription = TopicList | TopicPattern | PartitionSet
+
+
+# ── grouping ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     """The values of each key; keys and values in the order they come in."""
-    found: dict[K, list[V]] = {}
+    groups: dict[K, list[V]] = {}
     for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return found
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
@@ -236,7 +244,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def values_by_topic(values: Mapping[TopicPartition, V]) -> dict[str, dict[str, V]]:
-    """``{"orders": {"0": 42}}``: a value of each partition, as Spark and this package write it in JSON."""
+    """``{"orders": {"0": 42}}``: a value of each partition, as Spark writes offsets in JSON."""
     return {
         topic: {str(number): values[TopicPartition(topic, number)] for number in numbers}
         for topic, numbers in by_topic(values).items()

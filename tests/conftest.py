@@ -27,20 +27,7 @@ from testbed.postgres import Postgres
 from testbed.registry_server import RegistryServer
 from testbed.spark import SHORT_JOBS, spark_conf, spark_env
 
-pytest_plugins = ["tests.airflow.fixtures", "tests.spread"]
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--all-faults", action="store_true", help="play every row of the fault matrix, not one of each class"
-    )
-    parser.addoption(
-        "--clouds",
-        action="store_true",
-        help="of the work store's tests: those on Google, Azure and HDFS alone",
-    )
-    parser.addoption("--rows", help="rows of the compatibility matrix, or an empty word for all; renews its table")
-    parser.addoption("--record", action="store_true", help="writes the calls of tests/contract/test_calls.py anew")
+pytest_plugins = ["tests.spread"]
 
 
 # How long an example takes says how busy the machine is, and nothing of the example.

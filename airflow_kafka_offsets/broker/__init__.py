@@ -1,1 +1,0 @@
-"""Everything that is asked of a Kafka cluster, and the one write. The only folder that imports confluent_kafka."""

@@ -1,1 +1,0 @@
-"""``kafka-offsets``, and the same under ``airflow kafka-offsets``: the operators' functions for a terminal."""

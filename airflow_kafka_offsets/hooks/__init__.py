@@ -1,1 +1,0 @@
-"""Airflow hooks: connections, settings and the state of other runs, for the operators."""

@@ -1,1 +1,0 @@
-"""Airflow operators. They call the engine in ``batch/``."""

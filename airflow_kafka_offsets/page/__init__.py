@@ -1,1 +1,0 @@
-"""The page of a pipeline: what it shows, and what a person does from it."""

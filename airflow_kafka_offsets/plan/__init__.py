@@ -1,1 +1,0 @@
-"""What a batch reads, as values: rules, ranges, positions, windows. It does no I/O and knows no framework."""

@@ -1,1 +1,0 @@
-"""Airflow sensors. They call the engine in ``batch/``."""

@@ -1,1 +1,0 @@
-"""Jobs that ``spark-submit`` takes as they are."""

@@ -1,1 +1,0 @@
-"""Airflow triggers: the waits of deferred sensors and of asset watchers."""
