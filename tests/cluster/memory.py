@@ -1,4 +1,4 @@
-"""A cluster in memory, behind the same two protocols as the real one, for laws and tables.
+"""A cluster in memory, behind the same protocol as the real one, for laws, tables and the model.
 
 It keeps to what the rules depend on, and ``tests/contract`` runs one suite on it and on a real broker:
 
@@ -20,18 +20,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from airflow_kafka_offsets.broker.protocol import EndOffset, GroupDescription
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, NothingToDiscover
 from airflow_kafka_offsets.kafka_values import (
     ClusterDescription,
     CommittedOffset,
+    EndOffset,
+    GroupDescription,
     IsolationLevel,
+    PartitionSet,
+    Subscription,
     TopicDescription,
+    TopicList,
     TopicPartition,
-    TopicSettings,
+    TopicPattern,
     by_topic,
 )
-from airflow_kafka_offsets.request.subscription import PartitionSet, Subscription, TopicList, TopicPattern
 
 METADATA_LIMIT = 4095  # UTF-16 units: Kafka's default of 4096, less the NUL that confluent-kafka adds
 
@@ -57,9 +60,7 @@ class Log:
     leader_epoch: int = 0
     epochs: dict[int, int] = field(default_factory=lambda: {0: 0})  # where each begins
     open: dict[int, int] = field(default_factory=dict)  # id of an open transaction → its first offset
-    newest: Entry | None = (
-        None  # the first with the highest timestamp; kept when it is deleted, as in a broker's segment
-    )
+    newest: Entry | None = None  # the first with the highest timestamp; kept when deleted, as in a broker's segment
 
     def end(self, isolation_level: IsolationLevel) -> int:
         if isolation_level == "read_uncommitted" or not self.open:
@@ -80,13 +81,6 @@ class Topic:
     topic_id: str
     logs: dict[int, Log]
     log_append_time: bool = False
-    retention_ms: int | None = None
-    retention_bytes: int | None = None
-
-    @property
-    def settings(self) -> TopicSettings:
-        stamped_by = "LogAppendTime" if self.log_append_time else "CreateTime"
-        return TopicSettings(stamped_by, self.retention_ms, self.retention_bytes)
 
 
 @dataclass(eq=False, slots=True)
@@ -134,11 +128,10 @@ HANGS = "no answer within 1 s; its leader is broker 1"
 
 
 class InMemoryCluster:
-    """``OffsetReader`` and ``OffsetCommitter``, and the hands of ``tests.cluster.real.Hands``.
+    """``Cluster``, and the hands of ``tests.cluster.real.Hands``.
 
     :ivar now_ms: the cluster's clock: of control records, and of records where the topic has LogAppendTime.
-    :ivar hidden: topics whose configuration the client may not see.
-    :ivar hanging: partitions whose leader is known and does not answer; ``waited``: how often somebody waited for one.
+    :ivar hanging: partitions whose leader is known and does not answer.
     """
 
     def __init__(self, cluster_id: str = "memory", now_ms: int = 1_800_000_000_000) -> None:
@@ -148,23 +141,14 @@ class InMemoryCluster:
         self.groups: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self.members: dict[str, list[str]] = {}
         self.pending: list[MemoryTransaction] = []
-        self.hidden: set[str] = set()
         self.hanging: set[TopicPartition] = set()
-        self.waited = 0
 
     # ── what others do to it ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def create_topic(
-        self,
-        name: str,
-        partitions: int = 1,
-        *,
-        log_append_time: bool = False,
-        retention_ms: int | None = None,
-    ) -> None:
+    def create_topic(self, name: str, partitions: int = 1, *, log_append_time: bool = False) -> None:
         assert name not in self.topics, f"topic {name} exists"
         logs = {number: Log() for number in range(partitions)}
-        self.topics[name] = Topic(uuid.uuid4().hex, logs, log_append_time, retention_ms)
+        self.topics[name] = Topic(uuid.uuid4().hex, logs, log_append_time)
 
     def add_partitions(self, name: str, count: int) -> None:
         """``count`` more."""
@@ -255,22 +239,12 @@ class InMemoryCluster:
             and (entry.transaction is None or entry.transaction.aborted is False)
         ]
 
-    # ── OffsetReader ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def discover(self, subscription: Subscription) -> ClusterDescription:
-        """What there is of it, without topic ids; as ``KafkaCluster.discover``."""
-        topics = {
-            name: TopicDescription(None, described.leaders) for name, described in self._matching(subscription).items()
-        }
-        return ClusterDescription(self.cluster_id, topics)
+    # ── Cluster ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def __enter__(self) -> InMemoryCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         """There is nothing to close."""
 
     def describe(self, subscription: Subscription) -> ClusterDescription:
@@ -289,9 +263,6 @@ class InMemoryCluster:
         if missing:
             raise NothingToDiscover(missing, "Create it, or correct the name.")
         return ClusterDescription(self.cluster_id, topics)
-
-    def ask_anew(self) -> None:
-        """There are no clients."""
 
     def log_start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: log.log_start_offset for tp, log in self._led(partitions).items()}
@@ -319,7 +290,7 @@ class InMemoryCluster:
 
     def first_times(
         self, starts: Mapping[TopicPartition, int], isolation_level: IsolationLevel
-    ) -> tuple[dict[TopicPartition, int], str | None]:
+    ) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
         for tp, log in self._led(starts).items():
             seen = (e for e in log.entries if starts[tp] <= e.offset < log.end(isolation_level) and not e.control)
@@ -327,7 +298,7 @@ class InMemoryCluster:
                 seen = (e for e in seen if e.transaction is None or not e.transaction.aborted)
             if (first := next(seen, None)) is not None:
                 found[tp] = first.timestamp_ms
-        return found, None
+        return found
 
     def newest_timestamps(
         self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
@@ -338,28 +309,13 @@ class InMemoryCluster:
             if log.newest is not None and log.newest.offset < log.end(isolation_level)
         }
 
-    def topic_settings(self, topics: Collection[str]) -> dict[str, TopicSettings]:
-        unknown = sorted(set(topics) - set(self.topics))
-        if unknown:
-            raise ClusterUnavailable(
-                "Cannot describe the configuration", f"{unknown}: UNKNOWN_TOPIC", "Look at the test."
-            )
-        return {name: self.topics[name].settings for name in sorted(topics) if name not in self.hidden}
-
-    def committed(
-        self, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = True
-    ) -> dict[TopicPartition, CommittedOffset]:
+    def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         offsets = self.groups.get(group_id, {})
-        pending = {tp for transaction in self.pending for tp in transaction.offsets.get(group_id, {})} if stable else ()
+        pending = {tp for transaction in self.pending for tp in transaction.offsets.get(group_id, {})}
         unstable = {tp: "UNSTABLE_OFFSET_COMMIT" for tp in sorted(set(partitions)) if tp in pending}
         if unstable:
             raise self._unavailable("read committed offsets", unstable)
         return {tp: offsets[tp] for tp in sorted(set(partitions)) if tp in offsets}
-
-    def all_committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-        return dict(sorted(self.groups.get(group_id, {}).items()))
-
-    # ── OffsetCommitter ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def describe_group(self, group_id: str) -> GroupDescription:
         members = tuple(self.members.get(group_id, ()))
@@ -403,7 +359,6 @@ class InMemoryCluster:
         failed = {tp: "UNKNOWN_TOPIC_OR_PARTITION" for tp in wanted if not self._exists(tp)}
         failed |= {tp: "it has no leader" for tp in wanted if self._exists(tp) and self._log(tp).leader is None}
         silent = {tp: HANGS for tp in wanted if tp in self.hanging}
-        self.waited += bool(silent)
         if failed or silent:
             raise self._unavailable("look up offsets", failed | silent, silent)
         return {tp: self._log(tp) for tp in wanted}
