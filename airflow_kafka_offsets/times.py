@@ -1,0 +1,64 @@
+"""Times as people write them ↔ milliseconds since the epoch, UTC, which is the unit of Kafka's record timestamps."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST_MS = 2**63 - 1
+_SECONDS_BELOW_MS = 10**11  # 1973-03-03; in seconds the same digits reach the year 5138
+
+
+def parse_timestamp_ms(value: object) -> int:
+    """Milliseconds since the epoch. A time without a zone is UTC.
+
+    :param value: epoch milliseconds (a number or its digits), ISO 8601 text, or a datetime.
+    :raises ValueError: a sentence that follows the parameter's name.
+    """
+    if isinstance(value, str):
+        milliseconds = _from_text(value)
+    elif isinstance(value, datetime):
+        milliseconds = _from_datetime(value)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        milliseconds = value
+    else:
+        raise ValueError(f"is {value!r}; give epoch milliseconds, ISO 8601 or a datetime")
+    if milliseconds < 0:
+        raise ValueError(f"is {value!r}, before 1970; a timestamp cannot be negative")
+    if milliseconds > _LATEST_MS:
+        raise ValueError(f"is {value!r}, more than 64 bits; give epoch milliseconds")
+    return milliseconds
+
+
+def _from_text(text: str) -> int:
+    if re.fullmatch(r"\s*-?[0-9]{1,30}\s*", text):
+        return int(text)
+    try:
+        return _from_datetime(datetime.fromisoformat(text.strip()))
+    except ValueError:
+        raise ValueError(f"is {text!r}; give epoch milliseconds or ISO 8601 (2026-11-20T10:00:00Z)") from None
+
+
+def _from_datetime(moment: datetime) -> int:
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    try:
+        return (aware - _EPOCH) // timedelta(milliseconds=1)  # integers: datetime.timestamp() is a float
+    except OverflowError:  # an offset from UTC that leads past the years 1 to 9999
+        raise ValueError(f"is {moment!r}, outside the years that UTC has") from None
+
+
+def looks_like_seconds(timestamp_ms: int) -> bool:
+    """Whether the number is more plausible as seconds than as milliseconds (B10, FLINK-28454)."""
+    return 0 < timestamp_ms < _SECONDS_BELOW_MS
+
+
+def iso(timestamp_ms: int) -> str:
+    """``2026-11-20T10:00Z``, with seconds and milliseconds only where there are any."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return f"{timestamp_ms} ms"
+    seconds = f":{moment:%S}" if timestamp_ms % 60_000 else ""
+    millis = f".{timestamp_ms % 1000:03d}" if timestamp_ms % 1000 else ""
+    return f"{moment.year:04d}-{moment:%m-%dT%H:%M}{seconds}{millis}Z"
