@@ -22,7 +22,9 @@ from typing import Any, Literal
 
 from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.names import partition, whole_number
 from airflow_kafka_offsets.templated import Templated
+from airflow_kafka_offsets.times import iso
 
 Otherwise = Literal["earliest", "latest"]
 
@@ -67,6 +69,51 @@ Bound = Literal["earliest", "latest"] | GroupOffsets | Timestamp | SpecificOffse
 """What ``start=`` and ``end=`` take."""
 
 
+# ── resolved: with the group, the time and the offsets of one run ─────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStart:
+    """The committed offsets of ``group_id``; ``otherwise`` where it has none (``None``: refused)."""
+
+    group_id: str
+    otherwise: Otherwise | None = None
+
+    def __str__(self) -> str:
+        return f"offsets of group {self.group_id}" + (f", otherwise {self.otherwise}" if self.otherwise else "")
+
+
+@dataclass(frozen=True, slots=True)
+class TimeStart:
+    """The first record with this time or a later one."""
+
+    ms: int
+
+    def __str__(self) -> str:
+        return iso(self.ms)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsStart:
+    """These offsets; as a start, partitions that are not listed start as with :class:`GroupStart` (C2)."""
+
+    offsets: Mapping[TopicPartition, int]
+    group_id: str | None = None
+    otherwise: Otherwise | None = None
+
+    def __str__(self) -> str:
+        first = ", ".join(f"{tp}:{self.offsets[tp]}" for tp in sorted(self.offsets)[:5])
+        more = f" and {len(self.offsets) - 5} more" if len(self.offsets) > 5 else ""
+        return f"offsets {first}{more}" + (f", otherwise {self.otherwise}" if self.otherwise else "")
+
+
+Start = Literal["earliest", "latest"] | GroupStart | TimeStart | OffsetsStart
+End = Literal["latest"] | GroupStart | TimeStart | OffsetsStart
+
+
+# ── forms of text ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
 def parse_bound(text: str, otherwise: Otherwise | None, read_file: Callable[[str], str]) -> str | Templated:
     """A bound as the command line takes it.
 
@@ -94,9 +141,7 @@ def parse_bound(text: str, otherwise: Otherwise | None, read_file: Callable[[str
     )
 
 
-# ── offsets ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-EXAMPLE = '{"orders": {"0": 42}}'
+_EXAMPLE = '{"orders": {"0": 42}}'
 # Flink's KafkaSource and Kafka's tools, then FlinkKafkaConsumer (KafkaTopicPartitionStateSentinel).
 _SENTINELS: Mapping[int, str] = {
     -1: "latest",
@@ -122,7 +167,7 @@ def parse_offsets(value: Any, topics: Sequence[str] = ()) -> dict[TopicPartition
         return _each_once(_from_flink(value.strip(), topics))
     if isinstance(value, str) and (version := _CHECKPOINT.match(value)):
         return _from_checkpoint(version[1], value[version.end() :])
-    return _each_once(_from_mapping(json_object(value, EXAMPLE)))
+    return _each_once(_from_mapping(_json_object(value)))
 
 
 def to_flink(offsets: Mapping[TopicPartition, int]) -> str:
@@ -196,56 +241,6 @@ def _of_kafka(line: str) -> dict[str, dict[str, Any]]:
     return value if of_kafka else {}
 
 
-# ── partitions and numbers ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def json_object(value: Any, example: str) -> Mapping[str, Any]:
-    """A mapping, or the object that a JSON text describes.
-
-    :raises ValueError: a sentence that follows the parameter's name.
-    """
-    if isinstance(value, str):
-        try:
-            value = read_json(value)
-        except ValueError as error:
-            raise ValueError(f"is not JSON ({error}); expected {example}") from None
-    if not isinstance(value, Mapping):
-        raise ValueError(f"is {value!r}; expected {example}")
-    return value
-
-
-_TOPIC = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
-
-
-def topic_name(value: Any) -> str:
-    """:raises ValueError: Kafka does not allow this name for a topic."""
-    if not isinstance(value, str):
-        raise ValueError(f"has topic {value!r}, which is not text; put the name in quotes")
-    if not _TOPIC.fullmatch(value):
-        raise ValueError(f"has topic {value!r}; topic names have letters, digits, '.', '_' and '-', up to 249")
-    return value
-
-
-def partition(topic: Any, number: Any) -> TopicPartition:
-    """:raises ValueError: Kafka does not allow this name for a topic, or this number for a partition."""
-    name = topic_name(topic)
-    value = whole_number(number, f"has partition {number!r} of topic {name}")
-    if not 0 <= value < 2**31:
-        raise ValueError(f"has partition {value} of topic {name}; partitions are 0 to {2**31 - 1}")
-    return TopicPartition(name, value)
-
-
-def dashed_partition(text: Any) -> TopicPartition:
-    """``orders-3``, as Kafka writes a partition.
-
-    :raises ValueError: a sentence that follows the parameter's name.
-    """
-    topic, dash, number = str(text).strip().rpartition("-")
-    if not isinstance(text, str) or not dash:
-        raise ValueError(f"has {text!r}; expected <topic>-<partition>, such as orders-3")
-    return partition(topic, number)
-
-
 def _offset(value: Any, tp: TopicPartition) -> int:
     offset = whole_number(value, f"has offset {value!r} for {tp}")
     if offset < 0:
@@ -254,16 +249,16 @@ def _offset(value: Any, tp: TopicPartition) -> int:
     return offset
 
 
-def whole_number(value: Any, subject: str) -> int:
-    """A whole number of 64 bits, also from its digits.
+def _json_object(value: Any) -> Mapping[str, Any]:
+    """A mapping, or the object that a JSON text describes.
 
-    :param subject: begins the sentence that says what is wrong.
+    :raises ValueError: a sentence that follows the parameter's name.
     """
-    number = value
-    if isinstance(value, str) and re.fullmatch(r"\s*[-+]?[0-9]{1,30}\s*", value):
-        number = int(value)
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise ValueError(f"{subject}, which is not a whole number")
-    if not -(2**63) <= number < 2**63:
-        raise ValueError(f"{subject}, which has more than 64 bits")
-    return number
+    if isinstance(value, str):
+        try:
+            value = read_json(value)
+        except ValueError as error:
+            raise ValueError(f"is not JSON ({error}); expected {_EXAMPLE}") from None
+    if not isinstance(value, Mapping):
+        raise ValueError(f"is {value!r}; expected {_EXAMPLE}")
+    return value
