@@ -1,0 +1,129 @@
+"""What is wrong with a value that a DAG has, each as a sentence. A template is checked when it is rendered."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from airflow_kafka_offsets.errors import InvalidRequest
+
+BATCH_COLUMN = "kafka_batch"
+_NAME = r"(?:`[^`]+`|[^.`/\s]+)"
+_TABLE = re.compile(rf"{_NAME}(?:\.{_NAME})*")
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
+
+
+def refuse(problems: Iterable[str]) -> None:
+    """:raises InvalidRequest: there are problems."""
+    if found := tuple(problems):
+        raise InvalidRequest(found)
+
+
+def is_template(value: object) -> bool:
+    """Whether only a run knows the value: a Jinja template, or what another task returns (an ``XComArg``)."""
+    if isinstance(value, str):
+        return "{{" in value or "{%" in value
+    return hasattr(value, "iter_references") and not isinstance(value, type)
+
+
+def text(name: str, value: object, example: str) -> Iterator[str]:
+    """Of text that is not empty."""
+    if not is_template(value) and not (isinstance(value, str) and value.strip()):
+        yield f"{name} is {value!r}; give {example}."
+
+
+def texts(name: str, value: object, example: str) -> Iterator[str]:
+    """Of a list of texts."""
+    if is_template(value):
+        return
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        yield f"{name} is {value!r}; give a list: {example}."
+        return
+    for item in value:
+        yield from text(name, item, example)
+
+
+def mapping(name: str, value: object, example: str) -> Iterator[str]:
+    if not is_template(value) and value is not None and not isinstance(value, Mapping):
+        yield f"{name} is {value!r}; give {example}."
+
+
+def kind(name: str, value: object, kinds: tuple[type, ...]) -> Iterator[str]:
+    """Of a config object."""
+    if not is_template(value) and not isinstance(value, kinds):
+        names = ", ".join(f"{k.__name__}(…)" for k in kinds)
+        yield f"{name} is {value!r}; give {names}."
+
+
+def choice(name: str, value: object, words: Sequence[str | None]) -> Iterator[str]:
+    if not is_template(value) and value not in words:
+        yield f"{name} is {value!r}; it is one of {', '.join(map(repr, words))}."
+
+
+def ddl(name: str, value: object) -> Iterator[str]:
+    """Of columns in Spark's DDL. Spark itself reads them, in the job."""
+    yield from text(name, value, 'columns in Spark\'s DDL, such as "id BIGINT, at TIMESTAMP"')
+    if isinstance(value, str) and re.search(r"(?i)\bNOT\s+NULL\b", _QUOTED.sub("", value)):
+        yield (
+            f"{name} has NOT NULL, which Spark's from_json ignores. Leave it out and write the condition into "
+            'Rows(expect={"id is present": "value.id IS NOT NULL"}).'
+        )
+
+
+def avro(name: str, value: object) -> Iterator[str]:
+    """Of the JSON text of an Avro record."""
+    if value is None or is_template(value):
+        return
+    try:
+        schema = json.loads(value) if isinstance(value, str) else None
+    except ValueError:
+        schema = None
+    if not isinstance(schema, dict) or schema.get("type") != "record" or not isinstance(schema.get("fields"), list):
+        yield f"{name} is not the JSON text of an Avro record; give one with type, name and fields."
+
+
+def limit(name: str, value: object) -> Iterator[str]:
+    """Of a count of records, or a share of them."""
+    share = re.fullmatch(r"(\d{1,3}(?:\.\d{1,9})?)%", value) if isinstance(value, str) else None
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if value is None or is_count or is_template(value) or (share is not None and float(share[1]) <= 100):
+        return
+    yield f'{name} is {value!r}; give a number of records such as 100, or a share such as "0.1%".'
+
+
+def table(name: str, value: object) -> Iterator[str]:
+    if not is_template(value) and not (isinstance(value, str) and _TABLE.fullmatch(value)):
+        yield f"{name} is {value!r}; give table, schema.table or catalog.schema.table."
+
+
+def path(name: str, value: object) -> Iterator[str]:
+    """Of a folder. Its name must not depend on who asks, and must be safe in logs."""
+    if is_template(value):
+        return
+    if not isinstance(value, str):
+        yield f"{name} is {value!r}; give the path of a folder."
+        return
+    scheme, slashes, rest = value.rpartition("://")
+    if scheme and ":" in rest.split("/", 1)[0].rpartition("@")[0]:
+        yield f"{name} has a password in it. Configure the file system instead: paths are logged."
+        return
+    if not slashes and not rest.startswith("/"):
+        yield f"{name} is {value!r}, a relative path. Give an absolute one, or one with its file system (s3a://…)."
+    if re.search(r"[*?\[\]{}\\`]", rest) or re.search(r"(^|/)\.\.?(/|$)", rest):
+        yield f"{name} is {value!r}; an output is one folder, without wildcards, '.' and '..'."
+
+
+def table_parts(value: str) -> list[str]:
+    """``lake.`my.orders``` → ``["lake", "my.orders"]``"""
+    return [part.strip("`") for part in re.findall(_NAME, value)]
+
+
+def folder(value: str) -> str:
+    """A folder by one name, however its path is written."""
+    scheme, slashes, rest = value.rpartition("://")
+    if not slashes and (found := re.fullmatch(r"(\w+):(/.*)", value)):  # Hadoop writes file:/x for file:///x
+        scheme, rest = found[1], found[2]
+    name = re.sub("/+", "/", rest).rstrip("/") or "/"
+    scheme = {"s3": "s3a", "s3n": "s3a", "abfs": "abfss", "file": ""}.get(scheme.lower(), scheme.lower())
+    return f"{scheme}://{name}" if scheme else name

@@ -1,0 +1,236 @@
+"""Rows and sinks as a DAG writes them: frozen values, checked when they are built, templates when they are rendered.
+
+::
+
+    rows=Rows(
+        value=Json("id BIGINT, amount DECIMAL(10,2), at TIMESTAMP"),
+        select=["value.*", "CAST(value.at AS DATE) AS day"],
+        where="value.amount IS NOT NULL",
+        expect={"amount is positive": "value.amount > 0"},
+        bad=BadRecords(Delta("lake.bad_orders"), limit="0.1%"),
+    ),
+    sink=Delta("lake.orders", partition_by=["day"], evolve="add"),
+
+Every record of a batch has one fate: it becomes a row, it is bad (with a reason), or it is filtered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from airflow_kafka_offsets.rows import checks
+from airflow_kafka_offsets.rows.checks import BATCH_COLUMN, is_template, refuse
+from airflow_kafka_offsets.templated import Templated
+
+FileFormat = Literal["parquet", "orc", "json", "csv", "avro"]
+Evolve = Literal["add"]
+_OWN_JSON_OPTIONS = {"mode", "columnnameofcorruptrecord"}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Json(Templated):
+    """A JSON object, decoded by Spark's ``from_json``. What that does not read is bad.
+
+    :ivar schema: the columns in Spark's DDL: ``"id BIGINT, at TIMESTAMP"``. Fields that it lacks are passed over; a
+        field that a record lacks is null.
+    :ivar options: of ``from_json``, such as ``{"timestampFormat": "…"}``.
+    """
+
+    schema: str
+    options: Mapping[str, str | bool] | None = None
+
+    def __post_init__(self) -> None:
+        refuse(self._problems())
+
+    def _problems(self) -> Iterator[str]:
+        yield from checks.ddl("Json.schema", self.schema)
+        yield from checks.mapping("Json.options", self.options, 'options of from_json: {"timestampFormat": "…"}')
+        given = self.options if isinstance(self.options, Mapping) else {}
+        for name in given:
+            if str(name).lower() in _OWN_JSON_OPTIONS:
+                yield f"Json.options has {name!r}, which the job sets itself to find bad records. Leave it out."
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Avro(Templated):
+    """An Avro record, decoded by Spark's ``from_avro``. What that does not read to its end is bad.
+
+    - ``Avro(schema)``: the bytes are one record of this schema, without a header.
+    - ``Avro(registry="my_registry")``: the bytes begin with the five of Confluent's wire format. Each record is read
+      with its writer's schema, and all have the columns of the newest version at planning.
+    - ``Avro(schema, registry=…)``: the same, with the columns of this schema.
+
+    :ivar schema: the JSON text of a record.
+    :ivar subject: in the registry; ``None``: ``<topic>-value`` or ``<topic>-key`` of each topic.
+    :ivar registry: the Airflow connection of the schema registry.
+    """
+
+    schema: str | None = None
+    subject: str | None = None
+    registry: str | None = None
+
+    def __post_init__(self) -> None:
+        refuse(self._problems())
+
+    def _problems(self) -> Iterator[str]:
+        yield from checks.avro("Avro.schema", self.schema)
+        if self.schema is None and self.registry is None:
+            yield "Avro has no schema; give schema= (its JSON text) or registry= (a connection)."
+        if self.subject is not None:
+            yield from checks.text("Avro.subject", self.subject, "a subject of the registry")
+            if self.registry is None:
+                yield f"Avro.subject is {self.subject!r} without a registry; give registry= (a connection) as well."
+        if self.registry is not None:
+            yield from checks.text("Avro.registry", self.registry, "the id of an Airflow connection")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Text(Templated):
+    """Text in UTF-8. Other bytes are bad."""
+
+
+Format = Json | Avro | Text
+"""How a value or a key is decoded. Where nothing is given, it stays as bytes."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Files(Templated):
+    """Files in one folder per batch: ``<path>/kafka_batch=<key>/…``.
+
+    Where the file system renames (a local disk, HDFS), a batch is replaced by two renames. On an object store its
+    folder is overwritten, and readers see a part of it meanwhile: prefer a table there.
+
+    :ivar path: the folder. It is this pipeline's alone.
+    :ivar partition_by: columns that become folders inside of a batch's.
+    """
+
+    path: str
+    format: FileFormat = "parquet"
+    partition_by: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        refuse(self._problems())
+
+    def _problems(self) -> Iterator[str]:
+        yield from checks.path("Files.path", self.path)
+        yield from checks.choice("Files.format", self.format, ("parquet", "orc", "json", "csv", "avro"))
+        yield from checks.texts("Files.partition_by", self.partition_by, '["day"]')
+        for column in self.partition_by if isinstance(self.partition_by, list | tuple) else ():
+            if str(column).lower() == BATCH_COLUMN or str(column).startswith(("_", ".")):
+                yield f"Files.partition_by has {column!r}, whose folders Spark's readers would not find. Rename it."
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Delta(Templated):
+    """A Delta table, which is created with the first batch if it does not exist.
+
+    :ivar path_or_table: the table's folder (with ``/``), or its name in the catalog.
+    :ivar partition_by: columns of a table that is created.
+    :ivar evolve: ``"add"``: the table gets columns and inner fields that the rows have and it lacks. By default such
+        rows are refused.
+    """
+
+    path_or_table: str
+    partition_by: Sequence[str] = ()
+    evolve: Evolve | None = None
+
+    def __post_init__(self) -> None:
+        refuse(self._problems())
+
+    def _problems(self) -> Iterator[str]:
+        is_path = isinstance(self.path_or_table, str) and "/" in self.path_or_table
+        yield from (checks.path if is_path else checks.table)("Delta.path_or_table", self.path_or_table)
+        yield from checks.texts("Delta.partition_by", self.partition_by, '["day"]')
+        yield from checks.choice("Delta.evolve", self.evolve, (None, "add"))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Iceberg(Templated):
+    """An Iceberg table, which is created with the first batch if it does not exist.
+
+    :ivar table: catalog, namespace and name.
+    :ivar partition_by: columns or transforms, such as ``days(at)``, of a table that is created.
+    :ivar evolve: as in :class:`Delta`.
+    """
+
+    table: str
+    partition_by: Sequence[str] = ()
+    evolve: Evolve | None = None
+
+    def __post_init__(self) -> None:
+        refuse(self._problems())
+
+    def _problems(self) -> Iterator[str]:
+        yield from checks.table("Iceberg.table", self.table)
+        yield from checks.texts("Iceberg.partition_by", self.partition_by, '["days(at)"]')
+        yield from checks.choice("Iceberg.evolve", self.evolve, (None, "add"))
+
+
+SinkConfig = Files | Delta | Iceberg
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BadRecords(Templated):
+    """Where bad records go: topic, partition, offset, timestamp, key, value, headers and reason of each.
+
+    :ivar sink: an output of its own, of the same pipeline.
+    :ivar limit: how many records of a batch may be bad, as a count or as a share of its records (``"0.1%"``). A batch
+        with more fails. ``None``: any number.
+    """
+
+    sink: SinkConfig
+    limit: int | str | None = None
+
+    def __post_init__(self) -> None:
+        refuse(self._problems())
+
+    def _problems(self) -> Iterator[str]:
+        yield from checks.kind("BadRecords.sink", self.sink, (Files, Delta, Iceberg))
+        yield from checks.limit("BadRecords.limit", self.limit)
+        if not is_template(self.sink) and getattr(self.sink, "evolve", None):
+            yield "BadRecords.sink has evolve; its columns are always the same. Leave it out."
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Rows(Templated):
+    """How records become rows.
+
+    Expressions are Spark SQL over ``key``, ``value``, ``topic``, ``partition``, ``offset``, ``timestamp`` and
+    ``headers`` of one record, in ANSI mode and UTC. One that raises fails the batch: write ``try_cast`` or
+    ``try_divide`` where a record may not fit. Rows also have topic, partition, offset and ``kafka_batch``.
+
+    :ivar value: how the value is decoded; :ivar key: how the key is decoded.
+    :ivar select: the columns. ``None``: those of the value, and ``key`` if it is decoded.
+    :ivar where: records for which this is false or null are filtered.
+    :ivar expect: conditions by name. A record for which one is false is bad; null passes.
+    :ivar bad: where bad records go. ``None``: the first bad record fails the batch.
+    """
+
+    value: Format | None = None
+    key: Format | None = None
+    select: Sequence[str] | None = None
+    where: str | None = None
+    expect: Mapping[str, str] | None = None
+    bad: BadRecords | None = None
+
+    def __post_init__(self) -> None:
+        refuse(self._problems())
+
+    def _problems(self) -> Iterator[str]:
+        for name in ("value", "key"):
+            if getattr(self, name) is not None:
+                yield from checks.kind(f"Rows.{name}", getattr(self, name), (Json, Avro, Text))
+        if self.select is not None:
+            yield from checks.texts("Rows.select", self.select, '["value.*", "CAST(value.at AS DATE) AS day"]')
+            if isinstance(self.select, list | tuple) and not self.select:
+                yield "Rows.select is empty; leave it out to get all columns of the value."
+        if self.where is not None:
+            yield from checks.text("Rows.where", self.where, "a Spark SQL condition")
+        example = 'conditions by name: {"amount is positive": "value.amount > 0"}'
+        yield from checks.mapping("Rows.expect", self.expect, example)
+        for name, condition in self.expect.items() if isinstance(self.expect, Mapping) else ():
+            yield from checks.text(f"Rows.expect[{name!r}]", condition, "a Spark SQL condition")
+        if self.bad is not None:
+            yield from checks.kind("Rows.bad", self.bad, (BadRecords,))

@@ -1,0 +1,119 @@
+"""The job object: what rows mean and where they go, as the Spark driver reads it from the checkpoint location.
+
+docs/job-contract.md has its members. The driver knows nothing of Airflow's side, so everything it needs is in here:
+schemas of a registry, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_kafka_offsets.rows.checks import folder, refuse, table_parts
+from airflow_kafka_offsets.rows.config import Avro, Delta, Files, Format, Iceberg, Json, Rows, SinkConfig
+from airflow_kafka_offsets.rows.registry import RegisteredSchemas
+
+VERSION = 1
+
+
+def job_object(
+    sink: SinkConfig, rows: Rows | None = None, registry_schemas: Mapping[str, RegisteredSchemas] | None = None
+) -> dict[str, Any]:
+    """The job object of a sink and of rows, both rendered.
+
+    :param rows: ``None``: rows are the records as Kafka has them.
+    :param registry_schemas: of ``value`` and ``key``, where they are decoded by a registry
+        (:func:`~airflow_kafka_offsets.rows.registry.schemas_of`).
+    :raises InvalidRequest: bad records would go to, into or around the sink's own folder or table.
+    """
+    if rows is not None and rows.bad is not None:
+        _refuse_one_output(sink, rows.bad.sink)
+    members = None if rows is None else _rows(rows, registry_schemas or {})
+    return {"version": VERSION, "output": output_name(sink), "sink": _sink(sink), "rows": members}
+
+
+def output_name(sink: SinkConfig) -> str:
+    """An output in words, the same however it is written: ``files:/lake/orders``, ``delta:lake.orders``."""
+    match sink:
+        case Files(path):
+            return f"files:{folder(path)}"
+        case Delta(name) if "/" in name:
+            return f"delta:{folder(name)}"
+        case Delta(name):
+            return f"delta:{_table(name)}"
+        case Iceberg(name):
+            return f"iceberg:{_table(name)}"
+
+
+def _table(name: str) -> str:
+    return ".".join(table_parts(name)).lower()  # Spark looks tables up without regard to case
+
+
+def _path(sink: SinkConfig) -> str | None:
+    name = sink.path if isinstance(sink, Files) else sink.path_or_table if isinstance(sink, Delta) else ""
+    return folder(name) if "/" in name else None
+
+
+def _sink(sink: SinkConfig) -> dict[str, Any]:
+    path = _path(sink)
+    table = None if path is not None else sink.path_or_table if isinstance(sink, Delta) else _iceberg_table(sink)
+    return {
+        "format": type(sink).__name__.lower(),
+        "path": path,
+        "table": table,
+        "partition_by": list(sink.partition_by),
+        "evolve": None if isinstance(sink, Files) else sink.evolve,
+        "file_format": sink.format if isinstance(sink, Files) else None,
+    }
+
+
+def _iceberg_table(sink: SinkConfig) -> str | None:
+    return sink.table if isinstance(sink, Iceberg) else None
+
+
+def _rows(rows: Rows, schemas: Mapping[str, RegisteredSchemas]) -> dict[str, Any]:
+    bad = rows.bad
+    return {
+        "value": _format(rows.value, schemas.get("value")),
+        "key": _format(rows.key, schemas.get("key")),
+        "select": None if rows.select is None else list(rows.select),
+        "where": rows.where,
+        "expect": dict(rows.expect or {}),
+        "bad": None if bad is None else {"sink": _sink(bad.sink), "limit": bad.limit},
+    }
+
+
+def _format(given: Format | None, registered: RegisteredSchemas | None) -> dict[str, Any] | None:
+    match given:
+        case None:
+            return None
+        case Json(schema, options):
+            texts = {
+                name: str(value).lower() if isinstance(value, bool) else str(value)
+                for name, value in (options or {}).items()
+            }
+            return {"format": "json", "schema": schema, "options": texts}
+        case Avro(schema) if registered is not None:
+            by_id = {str(number): text for number, text in sorted(registered.by_id.items())}
+            return {"format": "avro", "schema": schema or registered.schema, "by_id": by_id}
+        case Avro(schema):
+            return {"format": "avro", "schema": schema, "by_id": None}
+        case _:
+            return {"format": "text"}
+
+
+def _refuse_one_output(sink: SinkConfig, bad: SinkConfig) -> None:
+    own, other = output_name(sink), output_name(bad)
+    path, bad_path = _path(sink), _path(bad)
+    inside = path is not None and bad_path is not None and (_is_in(path, bad_path) or _is_in(bad_path, path))
+    if own == other or inside:
+        refuse(
+            [
+                f"Rows.bad goes to {other}, and rows go to {own}: readers of the one would see the other. "
+                "Give bad records an output beside it."
+            ]
+        )
+
+
+def _is_in(inner: str, outer: str) -> bool:
+    return f"{inner}/".startswith(f"{outer}/")
