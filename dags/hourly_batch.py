@@ -1,8 +1,8 @@
-"""Every hour: what came since the last committed batch → Parquet, then the group's offsets.
+"""Every hour: what came since the last committed batch → Parquet, then the consumer group follows.
 
-The first run starts at the log start; each later one where the last committed batch ended, whatever happened in
-between. Between Spark and the commit stands a check, here one that anybody can make fail (the parameter ``reject``). A
-batch that it rejects is not committed: the next run does the same batch again, into the same place.
+The first run starts at the log start; each later one where the last committed batch ended. Between Spark and the commit
+stands a check, here one that anybody can make fail (the parameter ``reject``). A batch that it rejects is not
+committed: the next run does the same batch again, into the same place.
 
 Runs as it stands with a ``kafka`` connection ``kafka_default``, a ``spark`` connection ``spark_default`` and Airflow
 variables (or their defaults):
@@ -18,7 +18,7 @@ from pathlib import Path
 from airflow.sdk import DAG, CronDataIntervalTimetable, task
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_kafka_offsets import kafka_spark_batch
+from airflow_kafka_offsets import Files, kafka_spark_batch
 
 OUTPUT = str(Path.home() / "kafka-offsets" / "orders")
 
@@ -37,8 +37,7 @@ with DAG(
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    default_args={"retries": 2},
-    params={"splits": 1, "min_partitions": 1, "reject": False},
+    params={"min_partitions": 1, "reject": False},
     tags=["kafka", "spark"],
     doc_md=__doc__,
 ):
@@ -46,9 +45,8 @@ with DAG(
         "orders",
         topics="{{ var.value.get('kafka_offsets_topics', 'orders') }}",
         group_id="{{ var.value.get('kafka_offsets_group', 'hourly-batch') }}",
-        startup_mode="earliest-offset",
-        splits="{{ params.splits }}",
-        sink={"format": "parquet", "path": "{{ var.value.get('kafka_offsets_output', '" + OUTPUT + "') }}"},
+        start="earliest",
+        sink=Files("{{ var.value.get('kafka_offsets_output', '" + OUTPUT + "') }}"),
         spark={"conf": {"spark.kafka_offsets.source.minPartitions": "{{ params.min_partitions }}"}},
         before_commit=[check("{{ params.reject }}")],
     )

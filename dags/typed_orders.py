@@ -1,8 +1,8 @@
-"""Every hour: JSON orders from Kafka → a table with types, a partition a day; records that are bad are set aside.
+"""Every hour: JSON orders from Kafka → a Delta table with types, a partition a day; bad records go beside it.
 
-Each record is a row of the table, or lies beside it with the reason why it is bad. The commit counts both. If more
-than 5 % are bad, the run fails and commits nothing. Correct the schema and clear a run: its batch is done again, and
-each record moves to where it belongs.
+Each record is a row of the table, or lies beside it with the reason why it is bad. If more than 5 % are bad, the run
+fails and commits nothing. Correct the schema and clear a run: its batch is written again, and each record moves to
+where it belongs.
 
 Runs as it stands with a ``kafka`` connection ``kafka_default``, a ``spark`` connection ``spark_default`` and Airflow
 variables (or their defaults):
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
 
-from airflow_kafka_offsets import kafka_spark_batch
+from airflow_kafka_offsets import BadRecords, Delta, Files, Json, Rows, kafka_spark_batch
 
 TABLE = "{{ var.value.get('kafka_offsets_table', '" + str(Path.home() / "kafka-offsets" / "typed_orders") + "') }}"
 
@@ -29,7 +29,6 @@ with DAG(
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    default_args={"retries": 2},
     params={"schema": "id BIGINT NOT NULL, amount DECIMAL(10,2), at TIMESTAMP"},
     tags=["kafka", "spark"],
     doc_md=__doc__,
@@ -38,10 +37,12 @@ with DAG(
         "orders",
         topics="{{ var.value.get('kafka_offsets_json_topic', 'json-orders') }}",
         group_id="{{ var.value.get('kafka_offsets_json_group', 'typed-orders') }}",
-        startup_mode="earliest-offset",
-        value={"format": "json", "schema": "{{ params.schema }}"},
-        select=["value.*", "CAST(value.at AS DATE) AS day"],
-        expect={"amount is positive": "value.amount > 0"},
-        sink={"format": "delta", "path": TABLE, "partition_by": ["day"], "evolve": "add"},
-        bad_records={"format": "parquet", "path": TABLE + "_bad", "limit": "5%"},
+        start="earliest",
+        rows=Rows(
+            value=Json("{{ params.schema }}"),
+            select=["value.*", "CAST(value.at AS DATE) AS day"],
+            expect={"amount is positive": "value.amount > 0"},
+            bad=BadRecords(Files(TABLE + "_bad"), limit="5%"),
+        ),
+        sink=Delta(TABLE, partition_by=["day"], evolve="add"),
     )

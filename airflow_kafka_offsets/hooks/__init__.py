@@ -1,0 +1,1 @@
+"""Airflow hooks: connections, settings and the state of other runs, for the operators."""

@@ -1,0 +1,40 @@
+"""An Airflow connection → a schema registry. Its type is not looked at; ``http`` has the fields that are needed."""
+
+from __future__ import annotations
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.hooks.versions import AirflowNotFoundException, BaseHook
+from airflow_kafka_offsets.rows.registry import Registry
+
+
+def registry_of(conn_id: str) -> Registry:
+    """The registry of a connection: host (or its whole URL), schema and port; login and password, or a ``token``.
+
+    The extra may have ``token``, ``ca_file``, and ``cert_file`` (PEM of this client's certificate and key).
+
+    :raises InvalidRequest: there is no such connection, or it has no host.
+    """
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise InvalidRequest(
+            (f"The schema registry's connection {conn_id!r} does not exist. Create one of type 'http'.",)
+        ) from None
+    host = connection.host
+    if not host:
+        raise InvalidRequest(
+            (f"The schema registry's connection {conn_id!r} has no host. Set it to the registry's URL.",)
+        )
+    url = host if "://" in host else f"{connection.schema or 'http'}://{host}"
+    if connection.port and "://" not in host:
+        address, slash, path = url.partition("://")[2].partition("/")
+        url = f"{url.partition('://')[0]}://{address}:{connection.port}{slash}{path}"
+    extra = connection.extra_dejson
+    return Registry(
+        url.rstrip("/"),
+        user=connection.login or None,
+        password=connection.password or None,
+        token=extra.get("token"),
+        ca_file=extra.get("ca_file"),
+        cert_file=extra.get("cert_file"),
+    )

@@ -1,0 +1,72 @@
+"""The task that commits a run's batch, once its records have been written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset, BaseOperator
+
+from airflow_kafka_offsets.hooks.run import SUMMARY_XCOM, failing_at_once
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.engine.work import Given
+    from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+
+OF_SPARK_TASK = {"arguments", "formats"}
+"""What the XCom ``plan`` has for the Spark task, beside what the commit needs."""
+
+
+class CommitOffsetsOperator(BaseOperator):
+    """Verify that exactly this run's batch was written, commit it, and let the consumer group follow.
+
+    It fails, and commits nothing, if the report does not match the plan, if the batch was planned again, or if somebody
+    else wrote to the group. A retry is safe. Whether a report is required stands in the plan.
+
+    XComs: ``return_value``, the figures ``{"read", "bad", "filtered", "lost", "skipped", "lag"}``; ``summary``, in
+    words. Each asset of ``outlets`` gets an event whose extra has the ``batch_key``; a run without a batch publishes
+    none.
+
+    :param plan: the resolve task's XCom: ``resolve.output["plan"]``.
+    """
+
+    template_fields: Sequence[str] = ("plan",)
+    ui_color = "#e6f2e6"
+
+    def __init__(self, *, plan: Mapping[str, Any] | Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan = plan
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        from airflow_kafka_offsets.engine.commit import commit
+        from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+
+        with failing_at_once():
+            given = given_of(self.plan)
+            with KafkaOffsetsHook(given.kafka_config_id).open_cluster() as cluster:
+                done = commit(given, log_of(given), cluster)
+        context["ti"].xcom_push(key=SUMMARY_XCOM, value=done.summary)
+        self.log.info(done.summary)
+        for outlet in self.outlets:
+            if isinstance(outlet, Asset):
+                context["outlet_events"][outlet].extra = {"batch_key": done.key}
+        return dict(done.figures)
+
+
+def given_of(plan: Any) -> Given:
+    """The plan that the resolve task gave to Spark, from its XCom.
+
+    :raises InvalidRequest: it is something else, such as the ``None`` of a task that was marked as success by hand.
+    """
+    from airflow_kafka_offsets.engine.work import Given
+
+    is_pushed = isinstance(plan, Mapping)
+    return Given.from_dict({k: v for k, v in plan.items() if k not in OF_SPARK_TASK} if is_pushed else plan)
+
+
+def log_of(given: Given) -> PipelineLog:
+    """The log that has the plan."""
+    from airflow_kafka_offsets.hooks.checkpoint import configured_store
+    from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+
+    return PipelineLog(configured_store(given.checkpoint_location), given.pipeline)

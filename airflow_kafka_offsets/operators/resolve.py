@@ -1,0 +1,175 @@
+"""The task that decides what a run reads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow.sdk import BaseOperator, XComArg
+
+from airflow_kafka_offsets.hooks.run import PLAN_XCOM, SUMMARY_XCOM, AirflowOf, failing_at_once, run_context, run_key
+from airflow_kafka_offsets.hooks.versions import AirflowSkipException
+from airflow_kafka_offsets.offsets import Bound, GroupOffsets
+from airflow_kafka_offsets.request import check_parameters, parse_request
+from airflow_kafka_offsets.templated import plain
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.engine.work import Nothing, Work
+
+_COMMITTED = GroupOffsets()
+_PARAMETERS = (
+    "topics",
+    "group_id",
+    "start",
+    "end",
+    "max_records",
+    "on_data_loss",
+    "exclude",
+    "shard",
+    "filter_restored_partitions",
+    "require_report",
+    "pipeline_id",
+)
+
+
+class ResolveStartupOffsetsOperator(BaseOperator):
+    """Compute each partition's start and end offset, record them as a batch, and push them for Spark.
+
+    If the pipeline's newest batch is not committed, this run does that batch, with its offsets as they are. Otherwise
+    it plans the next one, from where that ended. A retry or a clear reads the same offsets. With nothing to read the
+    task is skipped.
+
+    XComs: ``return_value``, the ``application_args`` of one job, a list of strings; ``plan``, for
+    ``CommitOffsetsOperator`` and ``SparkSubmitBatchOperator``; ``starting_offsets``, ``ending_offsets`` and ``assign``,
+    options of Spark's Kafka source as JSON strings, and ``batch_key``, for jobs that know nothing of this package;
+    ``summary``, what the run does, in words. A batch with skipped offsets inside pushes none of the three options.
+
+    :param topics: ``["orders"]``, ``"orders,payments"``, ``{"orders": [0, 2]}``, or ``"^orders-.*"``, a pattern that is
+        matched against the whole name.
+    :param group_id: the consumer group that follows the position; ``None``: no group is read or written.
+    :param start: where the first batch starts; later ones start at the position. ``"earliest"``, ``"latest"``,
+        ``GroupOffsets(…)``, ``Timestamp(…)`` or ``SpecificOffsets(…)``.
+    :param end: where a batch ends, exclusive; the same type. With times at both ends each window is a batch.
+    :param max_records: limit of a batch in offsets; partitions share it, and the rest is left for the next run.
+    :param on_data_loss: what to do if records that are to be read are gone: ``"fail"``, ``"advance"`` to the first
+        record that is left, or ``"reset"``, as Kafka's consumer does, by ``otherwise`` of the start.
+    :param exclude: partitions that keep their position and are not read: ``["orders-3"]``.
+    :param shard: ``(i, n)``: the partitions that Flink's assigner gives to subtask ``i`` of ``n``, as a pipeline of
+        their own.
+    :param filter_restored_partitions: leave out topics that are no longer subscribed to, as Flink does.
+    :param require_report: ``False`` for jobs that write no report: they are trusted to have read if their task
+        succeeded.
+    :param pipeline_id: the name of the log of batches; default: ``<dag_id>.<task_id>``.
+    :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
+    :param checkpoint_location: default: ``[kafka_offsets] checkpoint_location``.
+    :raises InvalidRequest: when the DAG is parsed: what is wrong whatever the templates give; all problems at once.
+    """
+
+    template_fields: Sequence[str] = (*_PARAMETERS, "kafka_config_id", "checkpoint_location", "job")
+    ui_color = "#e6f2e6"
+    job: Any = None
+    """What the packaged job writes: the pair of a sink and rows (or ``None``); ``kafka_spark_batch`` sets it."""
+
+    def __init__(
+        self,
+        *,
+        topics: Sequence[str] | str | Mapping[str, Sequence[int]],
+        group_id: str | None = None,
+        start: Bound = _COMMITTED,
+        end: Bound = "latest",
+        max_records: int | str | None = None,
+        on_data_loss: Literal["fail", "advance", "reset"] = "fail",
+        exclude: Collection[str] = (),
+        shard: tuple[int, int] | None = None,
+        filter_restored_partitions: bool = True,
+        require_report: bool = True,
+        pipeline_id: str | None = None,
+        kafka_config_id: str = "kafka_default",
+        checkpoint_location: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.topics = topics
+        self.group_id = group_id
+        self.start = start
+        self.end = end
+        self.max_records = max_records
+        self.on_data_loss = on_data_loss
+        self.exclude = exclude
+        self.shard = shard
+        self.filter_restored_partitions = filter_restored_partitions
+        self.require_report = require_report
+        self.pipeline_id = pipeline_id
+        self.kafka_config_id = kafka_config_id
+        self.checkpoint_location = checkpoint_location
+        check_parameters(self._parameters())
+        depend_on_xcoms(self, start, end)
+
+    def execute(self, context: Any) -> list[str]:
+        # Imported where it runs: a DAG's file is parsed often, and needs neither the engine nor a Kafka client.
+        from airflow_kafka_offsets.engine.work import Nothing
+        from airflow_kafka_offsets.log.pipeline_log import put_job
+
+        push = context["ti"].xcom_push
+        with failing_at_once():
+            work, servers = self._resolve(context)
+            push(key=SUMMARY_XCOM, value=work.summary)
+            if isinstance(work, Nothing):
+                raise AirflowSkipException(work.summary)
+            self.log.info(work.summary)
+            job = self._job_object(sorted(work.batch.plan.topics))
+        digest = None if job is None else put_job(work.log.store, work.log.pipeline_id, job)
+        arguments = work.arguments(servers, digest)
+        given = work.given(job=digest, kafka_config_id=self.kafka_config_id).to_dict()
+        push(key=PLAN_XCOM, value={**given, "arguments": arguments, "formats": formats_of(job)})
+        push(key="batch_key", value=work.key)
+        for name, value in work.offset_options().items():
+            push(key=name, value=value)
+        return arguments
+
+    def _resolve(self, context: Any) -> tuple[Work | Nothing, str]:
+        """What the engine decides, and the brokers' addresses."""
+        from airflow_kafka_offsets.engine.resolve import resolve
+        from airflow_kafka_offsets.hooks.checkpoint import configured_store
+        from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+        from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+
+        run, hook = run_key(context), KafkaOffsetsHook(self.kafka_config_id)
+        parameters = {**self._parameters(), "pipeline_id": self.pipeline_id or f"{run.dag_id}.{run.task_id}"}
+        request = parse_request(parameters, run_context(context), hook.client_config)
+        for warning in request.warnings:
+            self.log.warning(warning)
+        log = PipelineLog(configured_store(self.checkpoint_location), request.pipeline_id)
+        with hook.open_cluster() as cluster:
+            work = resolve(request, run, log, cluster, AirflowOf(context, request.pipeline_id))
+        return work, hook.client_config["bootstrap.servers"]
+
+    def _job_object(self, topics: Sequence[str]) -> dict[str, Any] | None:
+        from airflow_kafka_offsets.hooks.schema_registry import registry_of
+        from airflow_kafka_offsets.rows.job import job_object
+        from airflow_kafka_offsets.rows.registry import schemas_of
+
+        if self.job is None:
+            return None
+        sink, rows = self.job
+        return job_object(sink, rows, schemas_of(rows, topics, registry_of) if rows is not None else {})
+
+    def _parameters(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _PARAMETERS}
+
+
+def formats_of(job: Mapping[str, Any] | None) -> list[str]:
+    """What Spark needs packages for: the formats of sinks, and ``avro``; none of a job of the user's own."""
+    if job is None:
+        return []
+    rows = job["rows"] or {}
+    sinks = [job["sink"], *([rows["bad"]["sink"]] if rows.get("bad") else [])]
+    decoded = [rows[name]["format"] for name in ("value", "key") if rows.get(name)]
+    return sorted(
+        {*decoded, *(sink["format"] for sink in sinks), *(s["file_format"] for s in sinks if s["file_format"])}
+    )
+
+
+def depend_on_xcoms(task: BaseOperator, *values: Any) -> None:
+    """Make the tasks upstream whose XComs stand inside of config objects, where Airflow does not look."""
+    XComArg.apply_upstream_relationship(task, [plain(value) for value in values])

@@ -1,0 +1,171 @@
+"""The Spark task of a batch: what it submits, and which driver it may re-attach to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+import airflow_kafka_offsets
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.hooks.run import failing_at_once
+from airflow_kafka_offsets.hooks.spark_installation import (
+    find_spark,
+    missing_packages,
+    missing_settings,
+    missing_variables,
+    settings_of,
+)
+from airflow_kafka_offsets.hooks.versions import AirflowNotFoundException, BaseHook
+from airflow_kafka_offsets.operators.commit import given_of, log_of
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.engine.work import Given
+
+PACKAGED_JOB = str(Path(airflow_kafka_offsets.__file__).with_name("spark") / "jobs" / "write_batch.py")
+
+# The first compiler and the serial collector: a small batch is over before the second compiler pays. Spark compares
+# each assigned partition with each, so many partitions need the second one.
+_FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_FEW_RECORDS, _FEW_PARTITIONS = 100_000, 1_000
+
+
+class SparkSubmitBatchOperator(SparkSubmitOperator):
+    """``SparkSubmitOperator`` for a batch: its arguments are the job's own, then those of the plan.
+
+    It completes what this worker's Spark lacks (PATH, Python, packages) and hands the Kafka connection's credentials to
+    the driver by a file that only its owner can read. It does not submit a batch that has been written already and
+    whose records are gone from Kafka.
+
+    In a cluster mode the provider's operator re-attaches to the driver of an earlier try (``durable``). This one does
+    so only for a driver of the same plan and of no earlier clear: another plan, and a clear, submit a new driver.
+
+    :param plan: the resolve task's XCom: ``resolve.output["plan"]``.
+    :param application: the PySpark job; default: the one in this package, which writes to the sink of the task group.
+    :param application_args: the job's own arguments; the plan's follow.
+    :param packages: Maven coordinates. Default: Spark's Kafka source and what the sink needs, as far as nothing else
+        configures them; ``""`` where the cluster has all of it.
+    :param fast_start: start the driver's JVM with ``-XX:TieredStopAtLevel=1 -XX:+UseSerialGC`` for batches of at most
+        100,000 records and 1,000 partitions, in client mode.
+    :raises AirflowFailException: this worker has no ``spark-submit`` or no Java, or the credentials cannot be handed
+        over; nothing was submitted.
+    """
+
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "plan")
+    ui_color = "#e6f2e6"
+
+    def __init__(
+        self,
+        *,
+        plan: Mapping[str, Any] | Any,
+        application: str = PACKAGED_JOB,
+        conn_id: str = "spark_default",
+        deploy_mode: str | None = None,
+        spark_binary: str | None = None,
+        fast_start: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            application=application, conn_id=conn_id, deploy_mode=deploy_mode, spark_binary=spark_binary, **kwargs
+        )
+        self.plan, self.fast_start = plan, fast_start
+        self.conn_id, self.deploy_mode, self.spark_binary = conn_id, deploy_mode, spark_binary
+        self._clears = 0
+
+    def execute(self, context: Any) -> None:
+        from airflow_kafka_offsets.engine.commit import needs_job
+        from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+
+        with failing_at_once(), _environment_of_this_task():
+            given = given_of(self.plan)
+            with KafkaOffsetsHook(given.kafka_config_id).open_cluster() as cluster:
+                is_needed = needs_job(given, log_of(given), cluster)
+            if not is_needed:
+                self.log.info("Batch %s is written and its records are gone: no driver is started.", given.key)
+                return
+            self._clears = getattr(context["dag_run"], "clear_number", 0) or 0
+            self.application_args = [*map(str, self.application_args or ()), *self.plan["arguments"]]
+            configured = self._complete(given, self.plan["formats"])
+            with self._kafka(given, configured) as settings:
+                self.conf = {**(self.conf or {}), **settings}
+                super().execute(context)
+
+    # ── what this worker's Spark lacks ────────────────────────────────────────────────────────────────────────────────
+
+    def _complete(self, given: Given, formats: Sequence[str]) -> dict[str, str]:
+        """Fill in what nobody has configured. Returns all settings.
+
+        :raises InvalidRequest: no driver could be started here.
+        """
+        spark = find_spark(self.spark_binary or self._connection.get("spark-binary") or "spark-submit", os.environ)
+        os.environ.update(missing_variables(spark, os.environ))
+        configured = settings_of(spark, self.properties_file, self.conf or {}, os.environ)
+        self.conf = {**(self.conf or {}), **missing_settings(formats, configured)}
+        if self.packages is None:
+            missing = missing_packages(spark, formats, configured, f"{self.jars} {self.driver_class_path}")
+            if missing:
+                self.packages = ",".join(filter(None, [configured.get("spark.jars.packages"), *missing]))
+                self.log.info("Spark %s lacks %s: packages=%s", spark.version, ", ".join(missing), self.packages)
+        is_small = given.offsets <= _FEW_RECORDS and given.partitions <= _FEW_PARTITIONS
+        if self.fast_start and is_small and not self._in_cluster_mode(configured):
+            own = os.environ.get("SPARK_SUBMIT_OPTS", "")  # comes last, so it holds
+            os.environ["SPARK_SUBMIT_OPTS"] = f"{_FAST_START} {own}".strip()
+        return {**configured, **{name: str(value) for name, value in self.conf.items()}}
+
+    def _kafka(self, given: Given, configured: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:
+        """The Spark setting that names the driver's Kafka client settings, unless somebody has set it."""
+        from airflow_kafka_offsets.hooks.spark_kafka import CLIENT_PROPERTIES, handed_over
+
+        if CLIENT_PROPERTIES in configured:
+            return nullcontext({})
+        return handed_over(given.kafka_config_id, configured, cluster_mode=self._in_cluster_mode(configured))
+
+    def _in_cluster_mode(self, configured: Mapping[str, str]) -> bool:
+        mode = self.deploy_mode or self._connection.get("deploy-mode") or configured.get("spark.submit.deployMode")
+        return mode == "cluster"
+
+    @property
+    def _connection(self) -> Mapping[str, Any]:
+        """The extra of the Spark connection.
+
+        :raises InvalidRequest: it does not exist; the provider's operator would submit to YARN.
+        """
+        try:
+            extra: Mapping[str, Any] = BaseHook.get_connection(self.conn_id).extra_dejson
+        except AirflowNotFoundException:
+            raise InvalidRequest(
+                (
+                    f"There is no connection {self.conn_id!r}. Create one of type 'spark' whose host is the master "
+                    "(local[*], spark://host:7077, yarn, k8s://…), or name another with conn_id.",
+                )
+            ) from None
+        return extra
+
+    # ── which driver a retry may re-attach to: the provider keeps its notes on one under these keys ───────────────────
+
+    @property
+    def external_id_key(self) -> str:  # type: ignore[override]  # a class attribute there
+        return f"spark_job_id:{self._attempted}"
+
+    @property
+    def _K8S_DRIVER_STATUS_KEY(self) -> str:  # type: ignore[override]
+        return f"k8s_driver_status:{self._attempted}"
+
+    @property
+    def _attempted(self) -> str:
+        return f"{self.plan['arguments'][1]}:{self._clears}"
+
+
+@contextmanager
+def _environment_of_this_task() -> Iterator[None]:
+    """One process may run several tasks, as ``DAG.test`` does: the next one must not find this one's variables."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)

@@ -1,0 +1,139 @@
+"""The task group of a batch: sensor → resolve → Spark → ``before_commit`` → commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow.sdk import TaskGroup, XComArg, chain
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.offsets import Bound, GroupOffsets, Timestamp
+from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator
+from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator, depend_on_xcoms
+from airflow_kafka_offsets.operators.submit import PACKAGED_JOB, SparkSubmitBatchOperator
+from airflow_kafka_offsets.request import check_parameters
+from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor
+from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor
+
+if TYPE_CHECKING:
+    from airflow.sdk.definitions._internal.mixins import DependencyMixin
+
+    from airflow_kafka_offsets.rows.config import Delta, Files, Iceberg, Rows
+
+_COMMITTED = GroupOffsets()
+
+
+def kafka_spark_batch(
+    name: str,
+    /,
+    *,
+    topics: Sequence[str] | str | Mapping[str, Sequence[int]],
+    group_id: str | None = None,
+    start: Bound = _COMMITTED,
+    end: Bound = "latest",
+    max_records: int | str | None = None,
+    on_data_loss: Literal["fail", "advance", "reset"] = "fail",
+    exclude: Collection[str] = (),
+    shard: tuple[int, int] | None = None,
+    filter_restored_partitions: bool = True,
+    require_report: bool = True,
+    pipeline_id: str | None = None,
+    kafka_config_id: str = "kafka_default",
+    checkpoint_location: str | None = None,
+    rows: Rows | None = None,
+    sink: Files | Delta | Iceberg | None = None,
+    application: str | None = None,
+    spark: Mapping[str, Any] | None = None,
+    submit: Callable[[str, XComArg], DependencyMixin] | None = None,
+    before_commit: Sequence[DependencyMixin] = (),
+    outlets: Sequence[Any] = (),
+    sensor: Mapping[str, Any] | Literal[False] | None = None,
+    retries: int | None = None,
+    default_args: Mapping[str, Any] | None = None,
+    **of_task_group: Any,
+) -> TaskGroup:
+    """A task group that reads a batch from Kafka, writes it with one Spark job and commits it.
+
+    Its tasks are ``wait``, ``resolve``, ``spark`` and ``commit``. With nothing to read, ``resolve`` is skipped and so
+    are the others.
+
+    The parameters from ``topics`` to ``checkpoint_location`` are those of ``ResolveStartupOffsetsOperator``.
+
+    :param name: the task group's ``group_id``; ``group_id=`` is the consumer group.
+    :param rows: how records become rows; default: the columns of Spark's Kafka source.
+    :param sink: where the job of this package writes: ``Files(…)``, ``Delta(…)`` or ``Iceberg(…)``.
+    :param application: a PySpark job of your own, instead of ``sink``.
+    :param spark: arguments of ``SparkSubmitBatchOperator`` (``conn_id``, ``conf``, ``packages``, …).
+    :param submit: makes the Spark task in another way (Kubernetes, Livy, EMR), from the path of the job and the XCom
+        with its ``application_args``.
+    :param before_commit: tasks between Spark and the commit that must succeed: a quality check.
+    :param outlets: assets that the commit publishes.
+    :param sensor: arguments of the sensor (``timeout``, ``idle_timeout``, …); ``False``: no sensor. By window it waits
+        until the window is complete, else until the topics exist.
+    :param retries: of each task; default: those of ``default_args`` or of the DAG's, else 2.
+    :param of_task_group: arguments of ``TaskGroup`` (``tooltip``, ``prefix_group_id``, …).
+    :raises InvalidRequest: when the DAG is parsed; all problems at once.
+    """
+    request: dict[str, Any] = {
+        "topics": topics,
+        "group_id": group_id,
+        "start": start,
+        "end": end,
+        "max_records": max_records,
+        "on_data_loss": on_data_loss,
+        "exclude": exclude,
+        "shard": shard,
+        "filter_restored_partitions": filter_restored_partitions,
+        "require_report": require_report,
+        "pipeline_id": pipeline_id,
+    }
+    problems = _contradictions(rows, sink, application, spark, submit)
+    try:
+        check_parameters(request)
+    except InvalidRequest as error:
+        problems += error.problems
+    if problems:
+        raise InvalidRequest(tuple(f"kafka_spark_batch({name!r}): {problem}" for problem in problems))
+    with TaskGroup(name, **of_task_group) as group:
+        group.default_args |= _default_args(group, default_args, retries)
+        request["pipeline_id"] = pipeline_id or f"{group.dag.dag_id}.{group.group_id}"
+        where: dict[str, Any] = {"kafka_config_id": kafka_config_id, "checkpoint_location": checkpoint_location}
+        resolve = ResolveStartupOffsetsOperator(task_id="resolve", **request, **where)
+        if sink is not None:
+            resolve.job = (sink, rows)
+            depend_on_xcoms(resolve, sink, rows)
+        if sensor is not False:
+            shared = {"task_id": "wait", "topics": topics, "kafka_config_id": kafka_config_id, **(sensor or {})}
+            if isinstance(start, Timestamp) and isinstance(end, Timestamp):
+                chain(WindowCompleteSensor(end=end, **shared), resolve)
+            else:
+                chain(PartitionDiscoverySensor(**shared), resolve)
+        job = application or PACKAGED_JOB
+        read: DependencyMixin
+        if submit is not None:
+            read = submit(job, resolve.output)
+        else:
+            plan = XComArg(resolve, key="plan")
+            read = SparkSubmitBatchOperator(task_id="spark", application=job, plan=plan, **(spark or {}))
+        commit = CommitOffsetsOperator(task_id="commit", plan=XComArg(resolve, key="plan"), outlets=list(outlets))
+        chain(resolve, read, *([list(before_commit)] if before_commit else []), commit)
+    return group
+
+
+def _default_args(group: TaskGroup, given: Mapping[str, Any] | None, retries: int | None) -> dict[str, Any]:
+    """Two retries where neither the DAG nor the group says how many: a retry of a batch is safe."""
+    own = {**(given or {}), **({} if retries is None else {"retries": retries})}
+    of_dag = group.dag.default_args if group.dag else {}
+    return own if "retries" in {**of_dag, **own} else {**own, "retries": 2}
+
+
+def _contradictions(rows: Any, sink: Any, application: Any, spark: Any, submit: Any) -> list[str]:
+    problems = []
+    if (sink is None) == (application is None):
+        problems.append("give exactly one of sink= (such as Delta('/lake/orders')) and application= (a job of yours).")
+    if rows is not None and sink is None:
+        problems.append("rows= goes with sink=: a job of yours decodes its records itself.")
+    if spark is not None and submit is not None:
+        problems.append("give spark= or submit=, not both.")
+    return problems

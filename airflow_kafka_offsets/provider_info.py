@@ -1,0 +1,42 @@
+"""What Airflow's provider discovery reads, while ``airflow`` itself is being imported: it must not import Airflow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def get_provider_info() -> dict[str, Any]:
+    """The provider's metadata; ``package-name`` must be the distribution's canonical name, or ``import airflow`` fails.
+
+    There is no connection type of its own: the Kafka provider's ``kafka`` connection serves.
+    """
+    integration = "Kafka offsets"
+
+    def modules(*names: str) -> list[dict[str, Any]]:
+        return [{"integration-name": integration, "python-modules": [f"airflow_kafka_offsets.{name}" for name in names]}]
+
+    return {
+        "package-name": "airflow-kafka-offsets",
+        "name": integration,
+        "description": "Exactly-once batches from Kafka to Spark, scheduled by Airflow.",
+        "integrations": [{"integration-name": integration, "external-doc-url": "", "tags": ["software"]}],
+        "operators": modules("operators.resolve", "operators.submit", "operators.commit"),
+        "sensors": modules("sensors.partition_discovery", "sensors.window_complete"),
+        "hooks": modules("hooks.kafka_offsets"),
+        "triggers": modules("triggers.partition_discovery", "triggers.window_complete", "triggers.lag"),
+        "config": {
+            "kafka_offsets": {
+                "description": "Where airflow-kafka-offsets keeps its log of batches.",
+                "options": {
+                    "checkpoint_location": {
+                        "description": "A folder, or an s3://, gs:// or abfs:// URI, that workers and Spark drivers "
+                        "reach. s3://conn_id@bucket/folder takes the credentials of an Airflow connection.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "s3://aws_default@my-bucket/kafka_offsets",
+                        "default": "",
+                    },
+                },
+            }
+        },
+    }

@@ -1,0 +1,1 @@
+"""Airflow sensors. They wait in the triggerer."""

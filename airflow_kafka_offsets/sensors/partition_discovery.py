@@ -1,0 +1,45 @@
+"""The task that waits until there is something to plan for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow_kafka_offsets.request import parse_some
+from airflow_kafka_offsets.sensors.waiting import WaitingSensor
+from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
+
+
+class PartitionDiscoverySensor(WaitingSensor):
+    """Wait until the topics exist, have enough partitions, and every partition has a leader.
+
+    XCom ``return_value``: how many partitions each topic has, ``{"orders": 6}``.
+
+    :param topics: as of ``ResolveStartupOffsetsOperator``.
+    :param min_partitions: how many partitions each topic must have, where ``topics`` does not name them.
+    :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
+    :raises InvalidRequest: when the DAG is parsed.
+    """
+
+    template_fields: Sequence[str] = ("topics", "kafka_config_id")
+
+    def __init__(
+        self,
+        *,
+        topics: Sequence[str] | str | Mapping[str, Sequence[int]],
+        min_partitions: int = 1,
+        kafka_config_id: str = "kafka_default",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.topics, self.min_partitions, self.kafka_config_id = topics, min_partitions, kafka_config_id
+        parse_some({"topics": topics})
+
+    def make_trigger(self, context: Any, until_ms: int) -> PartitionDiscoveryTrigger:
+        return PartitionDiscoveryTrigger(
+            kafka_config_id=self.kafka_config_id,
+            topics=self.topics,
+            min_partitions=self.min_partitions,
+            poke_interval=self.poke_interval,
+            until_ms=until_ms,
+        )

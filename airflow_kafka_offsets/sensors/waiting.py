@@ -1,0 +1,62 @@
+"""The base of the sensors: one look in the worker, then the wait in the triggerer."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+
+from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.hooks.run import failing_at_once
+from airflow_kafka_offsets.hooks.versions import AirflowFailException, AirflowSensorTimeout
+from airflow_kafka_offsets.triggers.waiting import Missing, WaitingTrigger
+
+# The trigger ends the wait and says what is missing. Airflow's scheduler ends it where no triggerer runs.
+_GRACE = timedelta(minutes=2)
+
+
+class WaitingSensor(BaseSensorOperator):
+    """Waits for what its trigger looks for; the trigger is the same whether it runs here or in the triggerer.
+
+    :param deferrable: wait in the triggerer, without a worker slot; ``False``: as ``mode`` says.
+    :param timeout: how long to wait, in seconds or as a ``timedelta``. Airflow's own default is a week, which is what a
+        typing mistake in a topic's name would cost.
+    """
+
+    ui_color = "#e6f2e6"
+
+    def __init__(self, *, deferrable: bool = True, timeout: timedelta | float = 600, **kwargs: Any) -> None:
+        super().__init__(timeout=timeout, **kwargs)
+        self.deferrable = deferrable
+        self._trigger: WaitingTrigger | None = None  # it may remember what it has seen
+
+    def execute(self, context: Any) -> Any:
+        if not self.deferrable:
+            return super().execute(context)
+        seen = self.poke(context)
+        if not seen.is_done and self._trigger is not None:
+            wait = timedelta(seconds=self.timeout) + _GRACE
+            self.defer(trigger=self._trigger, method_name="execute_complete", timeout=wait)
+        return seen.xcom_value
+
+    def poke(self, context: Any) -> PokeReturnValue:
+        with failing_at_once():
+            self._trigger = self._trigger or self.make_trigger(context, now_ms() + round(self.timeout * 1000))
+            found = self._trigger.look_patiently()
+        is_done = not isinstance(found, Missing)
+        return PokeReturnValue(is_done=is_done, xcom_value=found if is_done else None)
+
+    def execute_complete(self, context: Any, event: Mapping[str, Any]) -> Any:
+        """Called with the trigger's event."""
+        if "error" in event:
+            raise AirflowFailException(event["error"])
+        if "timeout" in event:
+            raise AirflowSensorTimeout(f"Waited for {self.timeout:g} seconds. Still missing: {event['timeout']}")
+        return event["found"]
+
+    @abstractmethod
+    def make_trigger(self, context: Any, until_ms: int) -> WaitingTrigger:
+        """What looks."""
