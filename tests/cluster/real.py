@@ -44,9 +44,7 @@ class Transaction(Protocol):
 class Hands(Protocol):
     """What others do to the cluster that a test looks at."""
 
-    def create_topic(
-        self, name: str, partitions: int = 1, *, log_append_time: bool = False, retention_ms: int | None = None
-    ) -> None: ...
+    def create_topic(self, name: str, partitions: int = 1, *, log_append_time: bool = False) -> None: ...
 
     def delete_topic(self, name: str) -> None: ...
 
@@ -133,11 +131,8 @@ class RealHands:
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
 
-    def create_topic(
-        self, name: str, partitions: int = 1, *, log_append_time: bool = False, retention_ms: int | None = None
-    ) -> None:
-        # Tests write records of the past: time must not delete them.
-        config = {"retention.ms": str(-1 if retention_ms is None else retention_ms)}
+    def create_topic(self, name: str, partitions: int = 1, *, log_append_time: bool = False) -> None:
+        config = {"retention.ms": "-1"}  # tests write records of the past: time must not delete them
         if log_append_time:
             config["message.timestamp.type"] = "LogAppendTime"
         self._topics.create_topic(name, partitions, config)

@@ -1,0 +1,129 @@
+"""Two questions that a consumer answers only about partitions it is assigned: it never joins a group, nor commits.
+
+**Ends of epochs** (OffsetForLeaderEpoch, KIP-320). confluent-kafka has no such call. librdkafka asks by itself after a
+``seek`` to an offset with a leader epoch, before it fetches. Here it seeks beyond any log, so each answer is its error
+for a log that was cut: nothing is fetched, and the right Describe is enough. The offset is only in that error's text,
+and its code is that of other errors, too: an unknown text is an error (docs/private-parts.md).
+
+**First times**. A record is fetched for its timestamp.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka import OFFSET_END, TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+
+from airflow_kafka_offsets.broker.connection import Connection, NotYet, OffsetConsumer, in_words
+from airflow_kafka_offsets.broker.partition_errors import Refusals, chunks
+from airflow_kafka_offsets.kafka_values import IsolationLevel, TopicPartition
+
+_BEYOND = 2**62
+_ENDS_AT = re.compile(r"truncation detected at .*: broker end offset is (\d+) ")
+# The log has no epochs (records from before Kafka 0.11), or the broker does not know the question (before 2.3).
+_NOT_KNOWN = re.compile(r"No epoch found|Offset out of range")
+_ONE_RECORD = {
+    "auto.offset.reset": "earliest",  # records that retention removes meanwhile are passed over
+    "enable.partition.eof": True,
+    # By default the client fetches 100,000 records per partition ahead, up to 64 MiB.
+    "queued.min.messages": 1,
+    "queued.max.messages.kbytes": 1024,
+    "fetch.queue.backoff.ms": 10,  # with one message wanted, it would pause for a second behind each fetch
+    "fetch.message.max.bytes": 16 * 1024,  # for a larger record the client asks again, for more
+}
+
+
+def ends_of_epochs(connection: Connection, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+
+    def start(client: OffsetConsumer, chunk: list[TopicPartition]) -> None:
+        # After `assign` to the offset itself, the epoch is compared only if the metadata happens to come later.
+        client.assign([KafkaTopicPartition(tp.topic, tp.partition, OFFSET_END) for tp in chunk])
+        for tp in chunk:
+            client.seek(KafkaTopicPartition(tp.topic, tp.partition, _BEYOND, leader_epoch=epochs[tp]))
+
+    def take(tp: TopicPartition, message: Message) -> bool:
+        error = message.error()
+        if error is None or error.code() != KafkaError._AUTO_OFFSET_RESET:
+            return False
+        ends_at = _ENDS_AT.search(error.str())
+        if ends_at:
+            found[tp] = int(ends_at[1])
+        return bool(ends_at or _NOT_KNOWN.search(error.str()))
+
+    _assign(
+        connection, sorted(epochs), "compare leader epochs", "Describe", start, take, {"auto.offset.reset": "error"}
+    )
+    return found
+
+
+def first_times(
+    connection: Connection, starts: Mapping[TopicPartition, int], isolation_level: IsolationLevel
+) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+
+    def start(client: OffsetConsumer, chunk: list[TopicPartition]) -> None:
+        client.assign([KafkaTopicPartition(tp.topic, tp.partition, starts[tp]) for tp in chunk])
+
+    def take(tp: TopicPartition, message: Message) -> bool:
+        error = message.error()
+        kind, timestamp_ms = message.timestamp()
+        if error is None and kind != TIMESTAMP_NOT_AVAILABLE:
+            found[tp] = timestamp_ms
+        return error is None or error.code() == KafkaError._PARTITION_EOF
+
+    settings = {**_ONE_RECORD, "isolation.level": isolation_level}
+    _assign(connection, sorted(starts), "read the first records", "Read", start, take, settings)
+    return found
+
+
+def _assign(
+    connection: Connection,
+    partitions: list[TopicPartition],
+    what: str,
+    right: str,
+    start: Callable[[OffsetConsumer, list[TopicPartition]], None],
+    take: Callable[[TopicPartition, Message], bool],
+    settings: Mapping[str, Any],
+) -> None:
+    """Ask about each partition until ``take`` accepts a message of it.
+
+    :param start: assigns the partitions.
+    :param take: whether the message is the answer; another error than that is refused.
+    """
+    for chunk in chunks(partitions):
+        left = set(chunk)  # over all attempts
+
+        def look(client: OffsetConsumer, left: set[TopicPartition] = left) -> None:
+            refusals = Refusals(connection, what, right)
+            open_ones = set(left)
+            try:
+                start(client, sorted(left))
+            except KafkaException as raised:  # a seek is refused until the assignment has been carried out
+                raise NotYet(in_words(raised.args[0])) from None
+            end = time.monotonic() + connection.attempt_s
+            while open_ones and (wait_s := end - time.monotonic()) > 0:
+                message = client.poll(wait_s)
+                if message is None or (topic := message.topic()) is None:  # an error that is of no partition
+                    continue
+                tp = TopicPartition(topic, message.partition() or 0)
+                if tp not in open_ones:
+                    continue
+                if take(tp, message):
+                    left.discard(tp)
+                elif (error := message.error()) is not None:
+                    refusals.add([tp], error)
+                else:
+                    continue
+                client.pause([KafkaTopicPartition(tp.topic, tp.partition)])
+                open_ones.discard(tp)
+            refusals.waiting.update(dict.fromkeys(open_ones, f"no answer within {connection.attempt_s:g} s"))
+            refusals.settle()
+
+        # A client per chunk: one that was assigned other partitions before refuses to seek until they have stopped, and
+        # one that knows the partitions' leaders begins to fetch before the seek, and then does not answer.
+        connection.ask(connection.new_consumer(settings), what, look)

@@ -1,0 +1,29 @@
+"""A real Kafka cluster behind :class:`airflow_kafka_offsets.broker.protocol.Cluster`: its connection and its questions.
+
+Every answer is checked partition by partition, because confluent-kafka's calls succeed without it, and questions go out
+in chunks: see ``discovery``, ``lookups``, ``assignments`` and ``group_offsets``.
+"""
+
+from __future__ import annotations
+
+from airflow_kafka_offsets.broker import assignments, discovery, group_offsets, lookups
+from airflow_kafka_offsets.broker.connection import Connection
+
+
+class KafkaCluster(Connection):
+    """``Cluster`` over confluent-kafka's clients. Use it as a context manager.
+
+    :param config: librdkafka settings, as in the Kafka connection's extra.
+    :param deadline_s: how long one question may take with all its retries.
+    """
+
+    describe = discovery.describe
+    log_start_offsets = lookups.log_start_offsets
+    end_offsets = lookups.end_offsets
+    offsets_for_times = lookups.offsets_for_times
+    newest_timestamps = lookups.newest_timestamps
+    ends_of_epochs = assignments.ends_of_epochs
+    first_times = assignments.first_times
+    committed = group_offsets.committed
+    describe_group = group_offsets.describe_group
+    commit_offsets = group_offsets.commit_offsets

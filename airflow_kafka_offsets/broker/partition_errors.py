@@ -1,0 +1,90 @@
+"""The answers of one attempt, by partition. An error either heals with time, or needs a right, or is final.
+
+confluent-kafka gives an error beside each partition and a call that succeeded. All partitions are looked at before one
+error is raised, so that it names every one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import TypeVar
+
+from confluent_kafka import KafkaError
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+
+from airflow_kafka_offsets.broker.connection import NOT_AUTHORIZED, TRANSIENT, Connection, NotYet, in_words
+from airflow_kafka_offsets.errors import ClusterUnavailable, listed
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+
+T = TypeVar("T")
+CHUNK = 500  # partitions per call: librdkafka's cost grows with the square of them (rd_kafka_topic_partition_list_find)
+
+
+class Refusals:
+    """The partitions (or topics) of one attempt that have no answer.
+
+    :param what: the question in words, for the error.
+    :param right: the right on the topic that the question needs.
+    :ivar waiting: those whose answer time may change, and why they have none.
+    """
+
+    def __init__(self, connection: Connection, what: str, right: str = "Describe") -> None:
+        self._connection = connection
+        self._what = what
+        self._right = right
+        self._final: dict[TopicPartition | str, KafkaError] = {}
+        self.waiting: dict[TopicPartition | str, str] = {}
+
+    def add(self, asked: Iterable[TopicPartition | str], error: KafkaError, cause: str = "") -> None:
+        for key in asked:
+            if error.code() in TRANSIENT:
+                self.waiting[key] = in_words(error) + cause
+            else:
+                self._final[key] = error
+
+    def settle(self) -> None:
+        """Raise one error, if any partition has no answer.
+
+        :raises NotAuthorized: a right is missing.
+        :raises ClusterUnavailable: errors that waiting does not heal.
+        :raises NotYet: time may mend them.
+        """
+        denied = {key: error for key, error in self._final.items() if error.code() in NOT_AUTHORIZED}
+        if denied and len(denied) == len(self._final):
+            topics = sorted({key if isinstance(key, str) else key.topic for key in denied})
+            right = f"{self._right} on topic {', '.join(topics[:20])}"
+            what = f"{self._what} of {', '.join(topics[:20])}"
+            raise self._connection.not_authorized(what, next(iter(denied.values())), right)
+        if self._final:
+            reasons = {**self.waiting, **{key: in_words(error) for key, error in self._final.items()}}
+            raise ClusterUnavailable(
+                f"Cannot {self._what} at {self._connection.address}",
+                _table(reasons),
+                "See the broker's log, then retry.",
+            )
+        if self.waiting:
+            raise NotYet(_table(self.waiting), {k: why for k, why in self.waiting.items() if not isinstance(k, str)})
+
+
+def _table(reasons: Mapping[TopicPartition | str, str]) -> str:
+    # TopicPartitions sort by number, names as text; one attempt has either.
+    return listed(f"{key}: {reasons[key]}" for key in sorted(reasons))
+
+
+def chunks(items: Collection[T], size: int = CHUNK) -> Iterator[list[T]]:
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def to_kafka(tp: TopicPartition, commit: CommittedOffset | None = None) -> KafkaTopicPartition:
+    if commit is None:
+        return KafkaTopicPartition(tp.topic, tp.partition)
+    epoch = {} if commit.leader_epoch is None else {"leader_epoch": commit.leader_epoch}
+    return KafkaTopicPartition(tp.topic, tp.partition, commit.offset, commit.metadata, **epoch)
+
+
+def epoch_of(value: int | None) -> int | None:
+    """``None`` where the broker gives none (-1)."""
+    return value if value is not None and value >= 0 else None
