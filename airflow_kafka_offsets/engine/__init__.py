@@ -1,0 +1,1 @@
+"""One turn = look, decide, append. If the name was taken, a new turn."""

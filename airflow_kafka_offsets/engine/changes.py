@@ -1,0 +1,93 @@
+"""What changed around a pipeline is refused until a person acknowledges it (STATE.md, rule 9)."""
+
+from __future__ import annotations
+
+from shlex import quote
+
+from airflow_kafka_offsets.engine.by_hand import acknowledge
+from airflow_kafka_offsets.engine.group import foreign, refuse_lost_log, refuse_moved
+from airflow_kafka_offsets.engine.look import Look
+from airflow_kafka_offsets.engine.surroundings import Airflow
+from airflow_kafka_offsets.errors import ClusterChanged, OtherKind
+from airflow_kafka_offsets.kafka_values import Actor, RunKey
+from airflow_kafka_offsets.log.entries import Batch
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.request import Request
+
+
+def refuse_other_kind(want: Request, log: PipelineLog, newest: Batch | None) -> None:
+    """:raises OtherKind: the pipeline is in sequence, and a window is asked for, or the reverse."""
+    if newest is None:
+        return
+    is_window = newest.plan.kind == "window"
+    if is_window != (want.window is not None):
+        was, now = ("by window", "in sequence") if is_window else ("in sequence", "by window")
+        raise OtherKind(
+            f"Pipeline {log.pipeline_id!r} reads {was}, and this request is {now}.",
+            "A position and windows would read records twice.",
+            "Give one of them another pipeline_id and an output of its own.",
+        )
+
+
+def refuse_changes(
+    want: Request,
+    look: Look,
+    log: PipelineLog,
+    newest: Batch | None,
+    committed: Batch | None,
+    airflow: Airflow,
+    *,
+    is_bound: bool,
+) -> None:
+    """In sequence.
+
+    :param committed: the newest committed batch.
+    :param is_bound: whether the run has its batch, so that neither group nor position are looked at.
+    :raises ClusterChanged, CheckpointLost, CheckpointBehindGroup, GroupMoved: each ends with the line to copy.
+    """
+    refuse_other_cluster(look, log, newest)
+    if is_bound:
+        return
+    held, pipeline = look.group, log.pipeline_id
+    known = newest is None and want.acknowledge is None and airflow.has_succeeded()
+    refuse_lost_log(pipeline, want.group_id, held, committed, has_succeeded=known)
+    if committed is not None and newest is not None and want.group_id is not None and foreign(held, pipeline):
+        refuse_moved(pipeline, want.group_id, held, log.position_after(committed), log.seen(newest))
+
+
+def refuse_other_cluster(look: Look, log: PipelineLog, newest: Batch | None) -> None:
+    """:raises ClusterChanged: another cluster answers than the one that the newest batch was planned on."""
+    now = look.description.cluster_id
+    if newest is not None and newest.plan.cluster_id != now:
+        remedy = (
+            "Use another pipeline_id and an output of its own."
+            if newest.plan.kind == "window"
+            else "Correct the connection. If the cluster was replaced, say where to go on: kafka-offsets reset "
+            f"{quote(log.pipeline_id)} --start earliest --allow-duplicates"
+        )
+        raise ClusterChanged(
+            f"Pipeline {log.pipeline_id!r} has read cluster {newest.plan.cluster_id}, and the connection leads to "
+            f"cluster {now}.",
+            "Offsets of one cluster mean nothing in another.",
+            remedy,
+        )
+
+
+def acknowledge_by_conf(
+    want: Request, me: RunKey, look: Look, log: PipelineLog, bound: int | None, newest: Batch | None
+) -> bool:
+    """Carry out ``{"kafka_offsets": {"acknowledge": "why"}}`` of the run's conf, once. ``True``: look again.
+
+    A cleared run keeps its conf: an instruction that its batch has already carried out is ignored.
+    """
+    if want.acknowledge is None or newest is None:
+        return False
+    number = newest.number if want.window is None else log.batch_of_window(want.window)
+    if number is None or (bound is not None and bound != number):
+        return False
+    batch = newest if number == newest.number else log.existing(number)
+    who = Actor(person=f"{want.acknowledge} (conf of run {me})")
+    if any(entry.by == who for entry in batch.entries) or (batch.is_closed and (bound or want.window)):
+        return False
+    acknowledge(look, log, batch, who)
+    return True

@@ -1,0 +1,132 @@
+"""What a resolve hands on: the arguments of one Spark job, and what the commit has to know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from airflow_kafka_offsets.errors import InvalidRequest, counted
+from airflow_kafka_offsets.kafka_values import RunKey, by_topic, values_by_topic
+from airflow_kafka_offsets.log.entries import Batch
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.plan.body import PlanBody
+from airflow_kafka_offsets.times import iso
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """There is nothing to do; the tasks behind resolve are skipped."""
+
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The XCom ``plan``: which plan this run gave to Spark.
+
+    :ivar starts_job: whether a Spark job has to run.
+    :ivar after: only a later attempt verifies this run's work.
+    :ivar job: the digest of the job object; ``None``: the job is the user's own.
+    """
+
+    pipeline: str
+    checkpoint_location: str
+    batch: int
+    entry: int
+    plan_id: str
+    key: str
+    run: RunKey
+    starts_job: bool
+    after: int = 0
+    job: str | None = None
+    kafka_config_id: str = "kafka_default"
+    offsets: int = 0
+    partitions: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """:raises InvalidRequest: it is not what resolve pushed."""
+        try:
+            return cls(**{**data, "run": RunKey(**data["run"])})
+        except (TypeError, KeyError):
+            raise InvalidRequest(
+                (f'plan is {str(data)[:80]!r}; give the XCom of the resolve task: plan=resolve.output["plan"].',)
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A batch that this run does."""
+
+    log: PipelineLog
+    batch: Batch
+    body: PlanBody
+    run: RunKey
+    starts_job: bool
+    after: int
+    summary: str
+
+    @property
+    def key(self) -> str:
+        return self.batch.plan.key
+
+    def given(self, *, job: str | None = None, kafka_config_id: str = "kafka_default") -> Given:
+        plan = self.batch.plan
+        return Given(
+            pipeline=plan.pipeline,
+            checkpoint_location=self.log.store.uri,
+            batch=self.batch.number,
+            entry=self.batch.plan_entry,
+            plan_id=plan.plan_id,
+            key=plan.key,
+            run=self.run,
+            starts_job=self.starts_job,
+            after=self.after,
+            job=job,
+            kafka_config_id=kafka_config_id,
+            offsets=plan.offsets,
+            partitions=plan.partitions,
+        )
+
+    def arguments(self, bootstrap_servers: str, job: str | None = None) -> list[str]:
+        """The ``application_args`` of one Spark job.
+
+        :param job: the digest of its job object.
+        """
+        root = self.log.store.driver_uri.rstrip("/")
+        words = ["--plan", f"{root}/{self.log.folder(self.batch.number)}/{self.batch.plan_entry}.json"]
+        words += ["--bootstrap-servers", bootstrap_servers]
+        if job is not None:
+            words += ["--job", f"{root}/{self.log.root}/jobs/{job}.json"]
+        return words if self.starts_job else [*words, "--nothing-to-do"]
+
+    def offset_options(self) -> Mapping[str, str]:
+        """``assign``, ``starting_offsets`` and ``ending_offsets`` as JSON, for jobs that know nothing of this package.
+
+        Empty for a batch with skips inside, which only a job that filters can do.
+        """
+        if self.body.skips:
+            return {}
+        ranges = self.body.ranges
+        return {
+            "assign": json.dumps(by_topic(ranges)),
+            "starting_offsets": json.dumps(values_by_topic({tp: r.start for tp, r in ranges.items()})),
+            "ending_offsets": json.dumps(values_by_topic({tp: r.end for tp, r in ranges.items()})),
+        }
+
+
+def summary_of(batch: Batch, body: PlanBody) -> str:
+    """A batch in one sentence, for people."""
+    plan = batch.plan
+    given_up = "".join(f", {count:,} {kind}" for kind, count in body.given_up.items() if count)
+    partitions = sum(r.end > r.start for r in body.ranges.values())
+    window = f", window {iso(plan.window[0])} to {iso(plan.window[1])}" if plan.window else ""
+    return (
+        f"{str(batch).capitalize()}{window}: {counted(body.offsets, 'offset')} of "
+        f"{counted(partitions, 'partition')}{given_up} (key {plan.key})."
+    )

@@ -1,0 +1,229 @@
+"""A request + the cluster's answers → one start and one end for every partition, by Flink's and Kafka's rules.
+
+A start goes the way that it goes in Kafka's own consumer (SubscriptionState): an offset that is known (given, committed,
+or the position) is validated against the log before it counts. Each partition is decided by its own facts; all refusals
+are collected, so that one message names every bad partition.
+
+The order of the questions matters, outside of this file: log starts first, then ends, then timestamps (B6, B12). A record that is
+produced in between lies at or past the end, and belongs to the next batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from shlex import quote
+from typing import NamedTuple, TypeVar, assert_never
+
+from airflow_kafka_offsets.errors import DataLoss, EndBeforeStart, NoCommittedOffset, PartitionsRefused
+from airflow_kafka_offsets.kafka_values import CommittedOffset, PartitionSnapshot, TopicPartition
+from airflow_kafka_offsets.plan.body import Decision, Offset
+from airflow_kafka_offsets.request import GroupStart, OffsetsStart, Request, TimeStart
+
+T = TypeVar("T")
+Committed = Mapping[TopicPartition, CommittedOffset]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the cluster said about the partitions that are asked for.
+
+    :ivar snapshots: both ends of each log.
+    :ivar topic_ids: ``None`` where the cluster has none.
+    :ivar committed: of the group that the start names; ``None``: it names none.
+    :ivar end_committed: of the group that the end names.
+    :ivar at_start: the first offset at or after the start's time; absent where there is no such record.
+    :ivar at_end: the same for the end's time.
+    :ivar cuts: the first offset from which on the log is another one than the one that the offset was taken from.
+    """
+
+    snapshots: Mapping[TopicPartition, PartitionSnapshot]
+    topic_ids: Mapping[str, str | None]
+    committed: Committed | None = None
+    end_committed: Committed | None = None
+    at_start: Mapping[TopicPartition, int] = field(default_factory=dict)
+    at_end: Mapping[TopicPartition, int] = field(default_factory=dict)
+    cuts: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    def is_recreated(self, tp: TopicPartition, at: Offset) -> bool:
+        """Whether the topic is another one than the offset's; no, where either id is not known."""
+        now = self.topic_ids.get(tp.topic)
+        return at.topic_id is not None and now is not None and at.topic_id != now
+
+
+class Placed(NamedTuple):
+    """Where a range starts, and what that gives up or reads again."""
+
+    start: int
+    decisions: tuple[Decision, ...] = ()
+
+
+def for_each(partitions: Iterable[TopicPartition], decide: Callable[[TopicPartition], T]) -> dict[TopicPartition, T]:
+    """The decision for each partition.
+
+    :raises PartitionsRefused: of the first refusal's kind, with every bad partition and each remedy once.
+    """
+    decided: dict[TopicPartition, T] = {}
+    refused: list[PartitionsRefused] = []
+    for tp in sorted(partitions):
+        try:
+            decided[tp] = decide(tp)
+        except PartitionsRefused as error:
+            refused.append(error)
+    if refused:
+        lines = [line for error in refused for line in error.partitions]
+        raise type(refused[0])(lines, "\n".join(dict.fromkeys(error.remedy for error in refused)))
+    return decided
+
+
+# ── start ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def startup_offset(want: Request, facts: Facts, tp: TopicPartition) -> Offset:
+    """Where the startup mode starts a partition, before it is validated (Flink's five startup modes).
+
+    :raises NoCommittedOffset: the group has no offset, and nothing says what then (D4).
+    """
+    log, topic_id = facts.snapshots[tp], facts.topic_ids.get(tp.topic)
+    match want.start:
+        case "earliest":
+            return Offset(log.log_start_offset, log.leader_epoch, topic_id)
+        case "latest":
+            return Offset(log.end_offset, log.leader_epoch, topic_id)
+        case TimeStart():  # no match: the end (B6); a match past the end was produced after the end was asked for
+            offset = min(facts.at_start.get(tp, log.end_offset), log.end_offset)
+            return Offset(offset, log.leader_epoch, topic_id)
+        case OffsetsStart(offsets) if tp in offsets:
+            return Offset(offsets[tp], None, topic_id)
+        case OffsetsStart(group_id=group_id) | GroupStart(group_id=group_id):  # C2: a partition that is not listed, too
+            return _committed(want, facts, tp, group_id)
+        case _ as never:
+            assert_never(never)
+
+
+def _committed(want: Request, facts: Facts, tp: TopicPartition, group_id: str | None) -> Offset:
+    log, topic_id = facts.snapshots[tp], facts.topic_ids.get(tp.topic)
+    commit = (facts.committed or {}).get(tp)
+    if commit is not None:
+        return Offset(commit.offset, commit.leader_epoch, topic_id)
+    if want.otherwise is not None:
+        offset = log.log_start_offset if want.otherwise == "earliest" else log.end_offset
+        return Offset(offset, log.leader_epoch, topic_id)
+    waiting = log.end_offset - log.log_start_offset
+    why = "no start offset is given for it and there is no group_id" if group_id is None else (
+        f"group {group_id!r} has no committed offset for it")  # fmt: skip
+    raise NoCommittedOffset(
+        [f"{tp}: {why}. From earliest, up to {waiting} records are read; from latest, they are skipped"],
+        'Say which: start=GroupOffsets(otherwise="earliest") or otherwise="latest"; or commit an offset first.',
+    )
+
+
+def place(want: Request, facts: Facts, tp: TopicPartition, at: Offset) -> Placed:
+    """Validate an offset against the log (C6, C7, E1-E7).
+
+    :raises DataLoss: records from this offset on are gone, or are others, and ``on_data_loss`` is ``fail``.
+    """
+    log, by = facts.snapshots[tp], f"on_data_loss={want.on_data_loss}"
+    first, end = log.log_start_offset, log.high_watermark
+    recreated, cut = facts.is_recreated(tp, at), facts.cuts.get(tp, at.offset)
+    resets = True  # whether Kafka's consumer would apply auto.offset.reset
+    if recreated:
+        left, line = first, f"{tp}: the topic was deleted and created again, so offset {at.offset} is another topic's"
+    elif at.leader_epoch is not None and log.leader_epoch is not None and at.leader_epoch > log.leader_epoch:
+        raise DataLoss(  # E6: a consumer would wait for ever for so new a leader
+            [
+                f"{tp}: offset {at.offset} has leader epoch {at.leader_epoch}, later than the leader's {log.leader_epoch}"
+            ],
+            "The log was restored from an older copy, or the offset was copied from another cluster. Set the position: "
+            f"{reset_line(want.pipeline_id)}",
+        )
+    elif cut < at.offset:  # KIP-320: a consumer goes on at the cut, and never resets
+        left, resets = max(cut, first), False
+        line = f"{tp}: the log was cut (unclean leader election): offsets {cut} to {at.offset} are other records now"
+    elif at.offset < first:
+        left = first
+        line = (
+            f"{tp}: start offset {at.offset} is below log start offset {first} ({first - at.offset} offsets are gone)"
+        )
+    elif at.offset > end:
+        left, resets = end, at.leader_epoch is None
+        line = f"{tp}: start offset {at.offset} is beyond the end of the log, {end}"
+    else:
+        return Placed(at.offset)
+    if want.on_data_loss == "fail":
+        raise DataLoss(
+            [line],
+            'Restore the records, or accept the loss: on_data_loss="advance" goes on at the first record that is left, '
+            f'"reset" where otherwise= says. By hand: {reset_line(want.pipeline_id)}',
+        )
+    if resets and want.on_data_loss == "reset":
+        left = log.end_offset if want.otherwise == "latest" else first
+    return Placed(left, moved(tp, at.offset, left, first, by, recreated=recreated))
+
+
+def moved(
+    tp: TopicPartition, before: int, start: int, log_start: int, by: str, *, recreated: bool = False
+) -> tuple[Decision, ...]:
+    """What it means that a partition goes on at ``start`` instead of ``before``."""
+    gone = min(log_start, start)
+    lost: tuple[Decision, ...] = ()
+    if recreated:
+        lost, before = (Decision(tp, before, None, "lost", by),), log_start
+    elif before < gone:
+        lost = (Decision(tp, before, gone, "lost", by),)
+    seen = max(before, gone)
+    if start > seen:
+        return (*lost, Decision(tp, seen, start, "skipped", by))
+    return (*lost, Decision(tp, start, before, "again", by)) if start < before else lost
+
+
+def reset_line(pipeline_id: str, start: str = "earliest") -> str:
+    """The command that sets a position, to copy."""
+    return f"kafka-offsets reset {quote(pipeline_id)} --start {start}"
+
+
+# ── end ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def end_offset(want: Request, facts: Facts, tp: TopicPartition, start: int) -> int:
+    """The end of a range (exclusive). An end that was read already gives an empty range (K7).
+
+    :raises EndBeforeStart: a given end is below the start, or beyond the log (K8, K9).
+    :raises NoCommittedOffset: the range ends at a group's offset, and there is none (K4).
+    """
+    log = facts.snapshots[tp]
+    match want.end:
+        case "latest":
+            return max(start, log.end_offset)  # a position may be above the last stable offset (K7)
+        case TimeStart():
+            return max(start, min(facts.at_end.get(tp, log.end_offset), log.end_offset))
+        case GroupStart(group_id=group_id):
+            commit = (facts.end_committed or {}).get(tp)
+            if commit is None:
+                raise NoCommittedOffset(
+                    [f"{tp}: end=GroupOffsets() ends at the offset of group {group_id!r}, which has none"],
+                    "Commit an end for each partition first, or use another end.",
+                )
+            return _given_end(tp, commit.offset, start, log)
+        case OffsetsStart(offsets):
+            if tp not in offsets:
+                raise EndBeforeStart(
+                    [f"{tp}: end=SpecificOffsets(…) does not name it"],
+                    "Name an end for every partition that is subscribed to, or subscribe to fewer.",
+                )
+            return _given_end(tp, offsets[tp], start, log)
+        case _ as never:
+            assert_never(never)
+
+
+def _given_end(tp: TopicPartition, end: int, start: int, log: PartitionSnapshot) -> int:
+    if end > max(start, log.end_offset):
+        raise EndBeforeStart(
+            [f"{tp}: end offset {end} is beyond the end of the log, {log.end_offset}"],
+            "A batch cannot wait for records that do not exist: lower the end, or run later.",
+        )
+    if end < start:
+        raise EndBeforeStart(
+            [f"{tp}: end offset {end} is below start offset {start}"], "Raise the end, or lower the start."
+        )
+    return end
