@@ -15,7 +15,7 @@
     │   │   ├── ResetRefused                  a reset or a skip would read records again or lose them
     │   │   └── ReadNotVerified               the report does not show that the batch was written
     │   ├── Refusal                           three sentences, written where it is raised
-    │   │   ├── WindowRefused                 the window overlaps others, is empty or has not ended
+    │   │   ├── WindowRefused                 the window overlaps others, or has not ended
     │   │   ├── ClusterChanged                another cluster answers than the one that was read so far
     │   │   ├── OtherKind                     a pipeline in sequence is asked for a window, or the reverse
     │   │   ├── CheckpointLost                earlier batches are known, and the checkpoint location has none
@@ -41,11 +41,10 @@ request, 1 topics and records, 2 the group, 3 the log of batches, 4 reads, 5 wha
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
-
-_SHOWN = 20
 
 
 def clean_text(text: object) -> str:
@@ -53,11 +52,28 @@ def clean_text(text: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
-def listed(lines: Iterable[str], shown: int = _SHOWN) -> str:
-    """The first ``shown`` lines, one below the other, and how many more there are."""
+class _Short(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxother = 4, 120, 120
+
+    def repr_int(self, x: int, level: int) -> str:
+        return repr(x) if x.bit_length() <= 128 else f"a number of {x.bit_length():,} bits"
+
+
+_SHORT = _Short()
+
+
+def shown(value: object) -> str:
+    """A value that somebody wrote, for a message: as Python writes it, cut short, without control characters."""
+    return clean_text(_SHORT.repr(value))
+
+
+def listed(lines: Iterable[str], limit: int = 20) -> str:
+    """The first ``limit`` lines, one below the other, and how many more there are."""
     rows = list(lines)
-    more = [f"… and {len(rows) - shown:,} more"] if len(rows) > shown else []
-    return "\n".join([*rows[:shown], *more])
+    more = [f"… and {len(rows) - limit:,} more"] if len(rows) > limit else []
+    return "\n".join([*rows[:limit], *more])
 
 
 def counted(number: int, noun: str) -> str:
@@ -181,7 +197,7 @@ class Refusal(RefusedError):
 
 
 class WindowRefused(Refusal, code="AKO-104"):
-    """The window overlaps windows that are taken, is empty, or has not ended."""
+    """The window overlaps stretches that are taken, or has not ended."""
 
 
 class ClusterChanged(Refusal, code="AKO-105"):

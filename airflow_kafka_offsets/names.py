@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from airflow_kafka_offsets.errors import shown
 from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.kafka_values import PartitionSet, Subscription, TopicList, TopicPartition, TopicPattern
 
@@ -23,12 +24,12 @@ _MAX_PIPELINE_ID = 200
 def line_of_text(value: Any) -> str:
     """Text on one line, without control characters and lone surrogates; not empty."""
     if not isinstance(value, str):
-        raise ValueError(f"is {value!r}, which is not text; put it in quotes")
+        raise ValueError(f"is {shown(value)}, which is not text; put it in quotes")
     if not value.strip():
-        raise ValueError(f"is {value!r}, which is empty")
+        raise ValueError(f"is {shown(value)}, which is empty")
     strange = next((c for c in value if not c.isprintable()), None)
     if strange is not None:
-        raise ValueError(f"is {value!r}, which has the control character {strange!r}")
+        raise ValueError(f"is {shown(value)}, which has the control character {shown(strange)}")
     return value
 
 
@@ -36,7 +37,7 @@ def group_name(value: Any) -> str:
     """A group that librdkafka can use: it ends the process at an empty name, and cuts leading white space off."""
     name = line_of_text(value)
     if name[0] == " ":
-        raise ValueError(f"is {name!r}, which begins with a space: the Kafka client would use another group")
+        raise ValueError(f"is {shown(name)}, which begins with a space: the Kafka client would use another group")
     size = len(name.encode())
     if size > _MAX_GROUP_ID_BYTES:
         raise ValueError(f"has {size:,} bytes; Kafka takes {_MAX_GROUP_ID_BYTES:,} at most")
@@ -46,7 +47,7 @@ def group_name(value: Any) -> str:
 def pipeline_name(value: Any) -> str:
     name = line_of_text(value)
     if "/" in name:
-        raise ValueError(f"is {name!r}; '/' separates a pipeline from its shards, so it cannot be in the name")
+        raise ValueError(f"is {shown(name)}; '/' separates a pipeline from its shards, so it cannot be in the name")
     if len(name) > _MAX_PIPELINE_ID:
         raise ValueError(f"has {len(name)} characters; give {_MAX_PIPELINE_ID} at most")
     return name
@@ -54,15 +55,15 @@ def pipeline_name(value: Any) -> str:
 
 def topic_name(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"has topic {value!r}, which is not text; put the name in quotes")
+        raise ValueError(f"has topic {shown(value)}, which is not text; put the name in quotes")
     if not _TOPIC.fullmatch(value):
-        raise ValueError(f"has topic {value!r}; topic names have letters, digits, '.', '_' and '-', up to 249")
+        raise ValueError(f"has topic {shown(value)}; topic names have letters, digits, '.', '_' and '-', up to 249")
     return value
 
 
 def partition(topic: Any, number: Any) -> TopicPartition:
     name = topic_name(topic)
-    value = whole_number(number, f"has partition {number!r} of topic {name}")
+    value = whole_number(number, f"has partition {{}} of topic {name}")
     if not 0 <= value < 2**31:
         raise ValueError(f"has partition {value} of topic {name}; partitions are 0 to {2**31 - 1}")
     return TopicPartition(name, value)
@@ -72,7 +73,7 @@ def dashed_partition(text: Any) -> TopicPartition:
     """``orders-3``, as Kafka writes a partition."""
     topic, dash, number = str(text).strip().rpartition("-")
     if not isinstance(text, str) or not dash:
-        raise ValueError(f"has {text!r}; expected <topic>-<partition>, such as orders-3")
+        raise ValueError(f"has {shown(text)}; expected <topic>-<partition>, such as orders-3")
     return partition(topic, number)
 
 
@@ -80,23 +81,23 @@ def partition_offset(text: Any) -> tuple[TopicPartition, int]:
     """``orders-3:4711``: an offset of a partition."""
     where, colon, number = str(text).strip().rpartition(":")
     if not isinstance(text, str) or not colon:
-        raise ValueError(f"is {text!r}; expected <topic>-<partition>:<offset>, such as orders-3:4711")
-    offset = whole_number(number, f"has offset {number!r}")
+        raise ValueError(f"is {shown(text)}; expected <topic>-<partition>:<offset>, such as orders-3:4711")
+    offset = whole_number(number, "has offset {}")
     if offset < 0:
-        raise ValueError(f"is {text!r}; an offset cannot be negative")
+        raise ValueError(f"is {shown(text)}; an offset cannot be negative")
     return dashed_partition(where), offset
 
 
 def whole_number(value: Any, subject: str) -> int:
     """A whole number of 64 bits, also from its digits.
 
-    :param subject: begins the sentence that says what is wrong.
+    :param subject: begins the sentence that says what is wrong; ``{}`` in it is the value.
     """
     number = int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else value
     if isinstance(number, bool) or not isinstance(number, int):
-        raise ValueError(f"{subject}, which is not a whole number")
+        raise ValueError(f"{subject.format(shown(value))}, which is not a whole number")
     if not -(2**63) <= number < 2**63:
-        raise ValueError(f"{subject}, which has more than 64 bits")
+        raise ValueError(f"{subject.format(shown(value))}, which has more than 64 bits")
     return number
 
 
@@ -105,7 +106,7 @@ def partitions_by_topic(topics: Mapping[Any, Any]) -> tuple[TopicPartition, ...]
     partitions = set()
     for topic, numbers in topics.items():
         if not isinstance(numbers, Sequence) or isinstance(numbers, str | bytes) or not numbers:
-            raise ValueError(f"has {numbers!r} for topic {topic!r}; expected a list such as [0, 2]")
+            raise ValueError(f"has {shown(numbers)} for topic {shown(topic)}; expected a list such as [0, 2]")
         partitions |= {partition(topic, number) for number in numbers}
     if not partitions:
         raise ValueError("is empty; expected {'orders': [0, 2]}")
@@ -127,7 +128,7 @@ def subscription(value: Any) -> Subscription:
     if isinstance(value, str):
         value = [name.strip() for name in value.split(",")]
     if not isinstance(value, Sequence) or isinstance(value, bytes) or not value:
-        raise ValueError(f"is {value!r}; give ['orders'], 'orders,payments', {{'orders': [0, 2]}} or '^orders-.*'")
+        raise ValueError(f"is {shown(value)}; give ['orders'], 'orders,payments', {{'orders': [0, 2]}} or '^orders-.*'")
     return TopicList(tuple(sorted(set(map(topic_name, value)))))
 
 
@@ -135,5 +136,5 @@ def _regex(pattern: str) -> str:
     try:
         re.compile(line_of_text(pattern))
     except (re.error, OverflowError) as error:
-        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+        raise ValueError(f"{shown(pattern)} is not a regular expression: {error}") from None
     return pattern

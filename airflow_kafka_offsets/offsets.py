@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from airflow_kafka_offsets.errors import shown
 from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.names import partition, whole_number
@@ -125,7 +126,7 @@ def parse_bound(text: str, otherwise: Otherwise | None, read_file: Callable[[str
     word, _, rest = text.partition(":")
     if text in ("earliest", "latest"):
         if otherwise is not None:
-            raise ValueError(f"is {text!r}; otherwise goes with group-offsets and offsets only")
+            raise ValueError(f"is {shown(text)}; otherwise goes with group-offsets and offsets only")
         return text
     if text == "group-offsets":
         return GroupOffsets(otherwise=otherwise)
@@ -136,7 +137,7 @@ def parse_bound(text: str, otherwise: Otherwise | None, read_file: Callable[[str
     if text.startswith("@"):
         return SpecificOffsets(read_file(text[1:]), otherwise)
     raise ValueError(
-        f"is {text!r}; give earliest, latest, group-offsets, timestamp:2026-11-20T10:00:00Z, "
+        f"is {shown(text)}; give earliest, latest, group-offsets, timestamp:2026-11-20T10:00:00Z, "
         'offsets:{"orders": {"0": 42}} or @file'
     )
 
@@ -191,7 +192,7 @@ def _each_once(offsets: Iterable[tuple[TopicPartition, int]]) -> dict[TopicParti
 def _from_mapping(topics: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, int]]:
     for topic, partitions in topics.items():
         if not isinstance(partitions, Mapping):
-            raise ValueError(f'has {partitions!r} for topic {topic!r}; expected {{"0": 42}}')
+            raise ValueError(f'has {shown(partitions)} for topic {shown(topic)}; expected {{"0": 42}}')
         for number, offset in partitions.items():
             tp = partition(topic, number)
             yield tp, _offset(offset, tp)
@@ -201,10 +202,10 @@ def _from_flink(text: str, topics: Sequence[str]) -> Iterator[tuple[TopicPartiti
     for entry in text.removesuffix(";").split(";"):
         match = _FLINK_ENTRY.fullmatch(entry)
         if match is None:
-            raise ValueError(f"has {entry!r}; expected partition:0,offset:42;partition:1,offset:300")
+            raise ValueError(f"has {shown(entry)}; expected partition:0,offset:42;partition:1,offset:300")
         topic = match[1]
         if topic is None and len(topics) != 1:
-            raise ValueError(f"has {entry!r}, which names no topic; write topic:orders,{entry}")
+            raise ValueError(f"has {shown(entry)}, which names no topic; write topic:orders,{entry}")
         tp = partition(topic or topics[0], match[2])
         yield tp, _offset(match[3], tp)
 
@@ -242,9 +243,9 @@ def _of_kafka(line: str) -> dict[str, dict[str, Any]]:
 
 
 def _offset(value: Any, tp: TopicPartition) -> int:
-    offset = whole_number(value, f"has offset {value!r} for {tp}")
+    offset = whole_number(value, f"has offset {{}} for {tp}")
     if offset < 0:
-        meaning = f" ({_SENTINELS[offset]!r} in Flink and Kafka's tools)" if offset in _SENTINELS else ""
+        meaning = f" ('{_SENTINELS[offset]}' in Flink and Kafka's tools)" if offset in _SENTINELS else ""
         raise ValueError(f"has offset {offset} for {tp}; negative numbers are sentinels{meaning}, not offsets")
     return offset
 
@@ -260,5 +261,5 @@ def _json_object(value: Any) -> Mapping[str, Any]:
         except ValueError as error:
             raise ValueError(f"is not JSON ({error}); expected {_EXAMPLE}") from None
     if not isinstance(value, Mapping):
-        raise ValueError(f"is {value!r}; expected {_EXAMPLE}")
+        raise ValueError(f"is {shown(value)}; expected {_EXAMPLE}")
     return value

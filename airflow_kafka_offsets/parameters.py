@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, ValidationInfo
 
+from airflow_kafka_offsets.errors import shown
 from airflow_kafka_offsets.kafka_values import PartitionSet, Subscription, TopicList, TopicPartition
 from airflow_kafka_offsets.names import (
     dashed_partition,
@@ -95,7 +96,7 @@ def _start(value: Any, reading: Reading) -> Start:
             return GroupStart(_group_of(value, reading), _otherwise(value, reading))
         case SpecificOffsets():
             return OffsetsStart(_offsets(value, reading), reading.valid.get("group_id"), _otherwise(value, reading))
-    raise ValueError(f"is {_shown(value)}; give 'earliest', 'latest', {_VALUES}")
+    raise ValueError(f"is {_value(value)}; give 'earliest', 'latest', {_VALUES}")
 
 
 def _end(value: Any, reading: Reading) -> End:
@@ -111,15 +112,15 @@ def _end(value: Any, reading: Reading) -> End:
         case "earliest":
             raise ValueError("is 'earliest', before which there is nothing to read; give 'latest' or Timestamp()")
         case GroupOffsets() | SpecificOffsets():
-            raise ValueError(f"has otherwise={value.otherwise!r}, which goes with start only; leave it out")
-    raise ValueError(f"is {_shown(value)}; give 'latest', {_VALUES}")
+            raise ValueError(f"has otherwise={shown(value.otherwise)}, which goes with start only; leave it out")
+    raise ValueError(f"is {_value(value)}; give 'latest', {_VALUES}")
 
 
 _VALUES = "Timestamp(), GroupOffsets() or SpecificOffsets({…})"
 
 
-def _shown(value: Any) -> str:
-    return f"the class {value.__name__} and not {value.__name__}()" if isinstance(value, type) else repr(value)
+def _value(value: Any) -> str:
+    return f"the class {value.__name__} and not {value.__name__}()" if isinstance(value, type) else shown(value)
 
 
 def _time(value: Timestamp, reading: Reading, side: int) -> TimeStart:
@@ -148,7 +149,7 @@ def _group_of(value: GroupOffsets, reading: Reading) -> str:
 
 def _otherwise(value: GroupOffsets | SpecificOffsets, reading: Reading) -> Otherwise | None:
     if value.otherwise not in (None, *get_args(Otherwise)):
-        raise ValueError(f"has otherwise={value.otherwise!r}; give 'earliest' or 'latest'")
+        raise ValueError(f"has otherwise={shown(value.otherwise)}; give 'earliest' or 'latest'")
     return value.otherwise or reading.otherwise
 
 
@@ -181,9 +182,9 @@ def _pipeline_id(value: Any, reading: Reading) -> str | None:
 def _max_records(value: Any, _: Reading) -> int | None:
     if value is None:
         return None
-    number = whole_number(value, f"is {value!r}")
+    number = whole_number(value, "is {}")
     if number < 1:
-        raise ValueError(f"is {value!r}; give at least 1")
+        raise ValueError(f"is {shown(value)}; give at least 1")
     return number
 
 
@@ -191,7 +192,7 @@ def _on_data_loss(value: Any, _: Reading) -> OnDataLoss:
     match value:
         case "fail" | "advance" | "reset" as word:
             return cast(OnDataLoss, word)
-    raise ValueError(f"is {value!r}; give 'fail', 'advance' or 'reset'")
+    raise ValueError(f"is {shown(value)}; give 'fail', 'advance' or 'reset'")
 
 
 def _exclude(value: Any, _: Reading) -> frozenset[TopicPartition]:
@@ -200,7 +201,7 @@ def _exclude(value: Any, _: Reading) -> frozenset[TopicPartition]:
     if isinstance(value, Mapping):
         return frozenset(partitions_by_topic(value))
     if not isinstance(value, Sequence | set | frozenset) or isinstance(value, bytes):
-        raise ValueError(f"is {value!r}; give partitions such as ['orders-3']")
+        raise ValueError(f"is {shown(value)}; give partitions such as ['orders-3']")
     return frozenset(tp if isinstance(tp, TopicPartition) else dashed_partition(tp) for tp in value)
 
 
@@ -208,10 +209,10 @@ def _shard(value: Any, _: Reading) -> tuple[int, int] | None:
     if value is None:
         return None
     if not isinstance(value, list | tuple) or len(value) != 2:
-        raise ValueError(f"is {value!r}; give (i, n), such as (0, 4) for the first of four")
-    i, n = (whole_number(number, f"is {value!r}") for number in value)
+        raise ValueError(f"is {shown(value)}; give (i, n), such as (0, 4) for the first of four")
+    i, n = (whole_number(number, "has {}") for number in value)
     if not 0 <= i < n:
-        raise ValueError(f"is {value!r}; i is 0 to n - 1")
+        raise ValueError(f"is {shown(value)}; i is 0 to n - 1")
     return i, n
 
 
@@ -221,7 +222,7 @@ def _flag(value: Any, _: Reading) -> bool:
             return True
         case "false":
             return False
-    raise ValueError(f"is {value!r}; give True or False")
+    raise ValueError(f"is {shown(value)}; give True or False")
 
 
 class _Parameters(BaseModel):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.errors import InvalidRequest, shown
 from airflow_kafka_offsets.kafka_values import IsolationLevel, Subscription, TopicPartition
 from airflow_kafka_offsets.names import line_of_text
 from airflow_kafka_offsets.offsets import End as End
@@ -141,9 +141,14 @@ def _otherwise_of(start: Start | None) -> Otherwise | None:
     return start.otherwise if isinstance(start, GroupStart | OffsetsStart) else None
 
 
+_RESETS: Mapping[str, Otherwise] = {  # librdkafka's synonyms
+    **dict.fromkeys(("earliest", "smallest", "beginning"), "earliest"),
+    **dict.fromkeys(("latest", "largest", "end"), "latest"),
+}
+
+
 def _otherwise(connection: Mapping[str, Any]) -> Otherwise | None:
-    setting = connection.get("auto.offset.reset")
-    return next((word for word in get_args(Otherwise) if word == setting), None)
+    return _RESETS.get(str(connection.get("auto.offset.reset")).lower())
 
 
 def _in_words(topics: str, window: Window | None, start: Start, end: End, max_records: int | None) -> str:
@@ -163,9 +168,9 @@ def _warnings(start: Start, end: End) -> Iterator[str]:
 
 def _wrong_conf(conf: Any, reading: Reading) -> Iterator[str]:
     if not isinstance(conf, Mapping):
-        yield f'The run\'s conf has "kafka_offsets": {conf!r}; give an object, such as {WINDOW_EXAMPLE}.'
+        yield f'The run\'s conf has "kafka_offsets": {shown(conf)}; give an object, such as {WINDOW_EXAMPLE}.'
         return
-    if unknown := sorted(map(repr, conf.keys() - {"window", "acknowledge"})):
+    if unknown := sorted(map(shown, conf.keys() - {"window", "acknowledge"})):
         yield f'The run\'s conf has {", ".join(unknown)} under "kafka_offsets"; it takes "window" and "acknowledge".'
     window = conf.get("window")
     if isinstance(window, list | tuple) and len(window) == 2:
@@ -174,7 +179,7 @@ def _wrong_conf(conf: Any, reading: Reading) -> Iterator[str]:
         except ValueError as error:
             yield f"A bound of window in the run's conf {error}."
     elif window is not None:
-        yield f"window in the run's conf is {window!r}; give {WINDOW_EXAMPLE}."
+        yield f"window in the run's conf is {shown(window)}; give {WINDOW_EXAMPLE}."
     if conf.get("acknowledge") is not None:
         try:
             line_of_text(conf["acknowledge"])
@@ -184,7 +189,7 @@ def _wrong_conf(conf: Any, reading: Reading) -> Iterator[str]:
 
 def _wrong_isolation_level(value: Any) -> Iterator[str]:
     if value not in get_args(IsolationLevel):
-        yield f"isolation.level in the Kafka connection is {value!r}; give {' or '.join(get_args(IsolationLevel))}."
+        yield f"isolation.level in the Kafka connection is {shown(value)}; give read_uncommitted or read_committed."
 
 
 def _wrong_together(reading: Reading, run: RunContext) -> Iterator[str]:

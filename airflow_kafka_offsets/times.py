@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+from airflow_kafka_offsets.errors import shown
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST_MS = 2**63 - 1
 _SECONDS_BELOW_MS = 10**11  # 1973-03-03; in seconds the same digits reach the year 5138
@@ -23,11 +25,11 @@ def parse_timestamp_ms(value: object) -> int:
     elif isinstance(value, int) and not isinstance(value, bool):
         milliseconds = value
     else:
-        raise ValueError(f"is {value!r}; give epoch milliseconds, ISO 8601 or a datetime")
+        raise ValueError(f"is {shown(value)}; give epoch milliseconds, ISO 8601 or a datetime")
     if milliseconds < 0:
-        raise ValueError(f"is {value!r}, before 1970; a timestamp cannot be negative")
+        raise ValueError(f"is {shown(value)}, before 1970; a timestamp cannot be negative")
     if milliseconds > _LATEST_MS:
-        raise ValueError(f"is {value!r}, more than 64 bits; give epoch milliseconds")
+        raise ValueError(f"is {shown(value)}, more than 64 bits; give epoch milliseconds")
     return milliseconds
 
 
@@ -37,7 +39,7 @@ def _from_text(text: str) -> int:
     try:
         return _from_datetime(datetime.fromisoformat(text.strip()))
     except ValueError:
-        raise ValueError(f"is {text!r}; give epoch milliseconds or ISO 8601 (2026-11-20T10:00:00Z)") from None
+        raise ValueError(f"is {shown(text)}; give epoch milliseconds or ISO 8601 (2026-11-20T10:00:00Z)") from None
 
 
 def _from_datetime(moment: datetime) -> int:
@@ -45,7 +47,7 @@ def _from_datetime(moment: datetime) -> int:
     try:
         return (aware - _EPOCH) // timedelta(milliseconds=1)  # integers: datetime.timestamp() is a float
     except OverflowError:  # an offset from UTC that leads past the years 1 to 9999
-        raise ValueError(f"is {moment!r}, outside the years that UTC has") from None
+        raise ValueError(f"is {shown(moment)}, outside the years that UTC has") from None
 
 
 def looks_like_seconds(timestamp_ms: int) -> bool:
