@@ -1,0 +1,36 @@
+"""The Spark job of ``kafka_spark_batch(sink=…)``: the records of a batch into the sink that its job object names."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.spark.batch import Batch
+from airflow_kafka_offsets.spark.errors import InvalidJob
+from airflow_kafka_offsets.spark.run import open_work, write_work
+from airflow_kafka_offsets.spark.sinks import sink_of
+from airflow_kafka_offsets.spark.store import Store
+
+
+def write_batch(spark: SparkSession, argv: Sequence[str] | None = None, store: Store | None = None) -> Batch | None:
+    """Parameters and errors are those of :func:`~airflow_kafka_offsets.spark.run.for_each_batch`.
+
+    :raises InvalidJob: the arguments have no ``--job``.
+    """
+    work = open_work(spark, argv, store)
+    if work is None:
+        return None
+    if work.job is None:
+        remedy = "Give kafka_spark_batch a sink, or run an application of your own"
+        raise InvalidJob("Cannot write the batch", "The arguments have no --job", remedy)
+    return write_work(work, sink_of(work.job))
+
+
+if __name__ == "__main__":
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("airflow_kafka_offsets").setLevel(logging.INFO)
+    session = SparkSession.builder.getOrCreate()  # its name is that of the Airflow task
+    write_batch(session)
+    session.stop()

@@ -1,0 +1,142 @@
+"""The checkpoint location as a driver reaches it, and the outputs that earlier attempts name in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_kafka_offsets.spark import Batch, for_each_batch
+from airflow_kafka_offsets.spark.errors import OtherOutput, StoreUnavailable
+from airflow_kafka_offsets.spark.store import HadoopStore
+from testbed.s3_server import S3Server
+from testbed.spark import s3a_conf
+from tests.spark.plans import PlannedBatch, Plans
+
+
+@pytest.fixture(scope="module")
+def on_s3(spark: SparkSession) -> Iterator[HadoopStore]:
+    with S3Server() as server:
+        server.create_bucket("checkpoints")
+        settings = {name.removeprefix("spark.hadoop."): value for name, value in s3a_conf(server.endpoint).items()}
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield HadoopStore(spark, "s3://checkpoints/offsets")
+        for name in settings:
+            spark.conf.unset(name)
+
+
+@pytest.fixture(params=["folder", "s3"])
+def store(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> HadoopStore:
+    on_s3: HadoopStore
+    if request.param == "folder":
+        return HadoopStore(spark, str(tmp_path))
+    on_s3 = request.getfixturevalue("on_s3")
+    return on_s3
+
+
+def test_objects_are_put_whole_read_and_listed(store: HadoopStore) -> None:
+    data = bytes(range(256)) * 300
+    store.put("orders%2F0-of-2/a b.json", data)
+    store.put("orders%2F0-of-2/a b.json", b"{}")
+    store.put("orders%2F0-of-2/2.json", data)
+    assert store.list("orders%2F0-of-2") == ["2.json", "a b.json"]
+    assert store.get("orders%2F0-of-2/2.json") == data
+    assert store.get("orders%2F0-of-2/a b.json") == b"{}"
+    assert (store.get("orders%2F0-of-2/3.json"), store.list("nowhere")) == (None, [])
+
+
+def test_a_location_that_spark_has_no_file_system_for_is_named(spark: SparkSession) -> None:
+    with pytest.raises(StoreUnavailable, match="nofs://host/path"):
+        HadoopStore(spark, "nofs://host/path")
+
+
+class Memory:
+    """A store that is handed in: what the operator does over Spark Connect."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.objects: dict[str, bytes] = {}
+
+    def get(self, name: str) -> bytes | None:
+        file = self.root / name
+        return self.objects.get(name) or (file.read_bytes() if file.exists() else None)
+
+    def put(self, name: str, data: bytes) -> None:
+        self.objects[name] = data
+
+    def list(self, folder: str) -> list[str]:
+        return sorted(
+            [*(f.name for f in (self.root / folder).iterdir()), *(n.rpartition("/")[2] for n in self.objects)]
+        )
+
+
+def test_a_store_may_be_handed_in(spark: SparkSession, plans: Plans) -> None:
+    planned = plans.batch({("nowhere", 0): (0, 0)})
+    store = Memory(planned.root)
+    for_each_batch(spark, lambda records, _: records, planned.arguments(), store)
+    kinds = [name.split(".", 1)[1] for name in store.objects]
+    assert (kinds, planned.attempts) == (["begun.json", "report.json"], [])
+
+
+# ── outputs ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Nothing:
+    """A sink that writes nothing, under a name."""
+
+    def __init__(self, output: str, planned: PlannedBatch) -> None:
+        self.output, self.planned = output, planned
+        self.checked: list[str] = []
+
+    def check(self, spark: SparkSession, pipeline: str) -> None:
+        assert self.planned.attempts == [1, 2], "it is asked before the attempt begins"
+        self.checked.append(pipeline)
+
+    def write(self, batch: Batch, rows: DataFrame) -> None:
+        batch.look()
+
+    def read_back(self, batch: Batch) -> DataFrame:
+        return batch.records
+
+
+@pytest.mark.parametrize(
+    ("header", "begun", "claimed", "output", "refused_by"),
+    [
+        ({}, [None, None], 0, "delta:/new", None),
+        ({}, ["delta:/new", "delta:/new"], 0, "delta:/new", None),
+        ({}, ["delta:/old", "delta:/new"], 0, "delta:/new", "attempt 1 wrote delta:/old"),
+        ({}, ["delta:/old", "delta:/new"], 1, "delta:/new", None),
+        ({}, ["delta:/old", "delta:/old"], 1, "delta:/new", "attempt 2 wrote delta:/old"),
+        ({"output": "delta:/new"}, [None, None], 0, "delta:/new", None),
+        ({"output": "delta:/old"}, [None, None], 0, "delta:/new", "the batch before wrote delta:/old"),
+        ({"output": "delta:/old"}, ["delta:/new", "delta:/new"], 0, "delta:/new", "the batch before wrote delta:/old"),
+        ({"output": "delta:/old"}, ["delta:/new", "delta:/new"], 2, "delta:/new", None),
+        ({"output": "delta:/old", "acknowledged": 2}, ["delta:/new", None], 0, "delta:/new", None),
+    ],
+)
+def test_an_output_that_nobody_has_acknowledged_is_refused_before_the_attempt(
+    spark: SparkSession,
+    plans: Plans,
+    header: Mapping[str, Any],
+    begun: list[str | None],
+    claimed: int,
+    output: str,
+    refused_by: str | None,
+) -> None:
+    planned = plans.batch({("nowhere", 0): (0, 0)}, pipeline="orders", **header)
+    for number, other in enumerate(begun, 1):
+        planned.begun(number, other)
+    planned.append("claim", acknowledged=claimed)
+    sink = Nothing(output, planned)
+    if refused_by is None:
+        for_each_batch(spark, sink, planned.arguments(entry=1))
+        assert (planned.attempts, planned.report()["output"]) == ([1, 2, 3], output)
+    else:
+        with pytest.raises(OtherOutput, match=f"writes {output}, and {refused_by}.*kafka-offsets reset orders --start"):
+            for_each_batch(spark, sink, planned.arguments(entry=1))
+        assert planned.attempts == [1, 2]
+    assert sink.checked == ["orders"]
