@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from shlex import quote
 from typing import NoReturn
 
@@ -59,7 +60,7 @@ def reset(want: Request, who: Actor, log: PipelineLog, kafka: Cluster, *, allow_
                 f"Go on from what the group has: kafka-offsets reset {quote(log.pipeline_id)} --start group-offsets",
             )
         facts = look.facts(look.asked, {}, is_startup=True)
-        to = for_each(look.asked, lambda tp: startup_offset(want, facts, tp))
+        to = for_each(look.asked, partial(startup_offset, want, facts))
         outside = [
             f"{tp}: offset {to[tp].offset} is outside of the log, {log_.log_start_offset} to {log_.high_watermark}"
             for tp, log_ in sorted(facts.snapshots.items())
@@ -113,7 +114,7 @@ def skip(
     :raises ResetRefused: no unfinished batch has them, or records of it are gone already.
     """
     while True:
-        batch = _batch_with(want, log, tp, skipped)
+        batch = _batch_with(log, tp, skipped)
         body = log.body(batch)
         if records_gone(kafka, batch.plan, body):
             _refuse(f"Records of {batch} are gone from Kafka", "Let its run plan it again first, then skip.")
@@ -131,26 +132,28 @@ def skip(
             return log.existing(batch.number)
 
 
-def _batch_with(want: Request, log: PipelineLog, tp: TopicPartition, skipped: OffsetRange) -> Batch:
+def _batch_with(log: PipelineLog, tp: TopicPartition, skipped: OffsetRange) -> Batch:
+    """The unfinished batch that has these offsets: the newest in sequence, any by window."""
     newest = log.newest()
-    number = newest.number if newest else 0
-    while number:
+    for number in range(newest.number if newest else 0, 0, -1):
         batch = log.existing(number)
-        planned = None if batch.is_committed else log.body(batch).ranges.get(tp)
-        if planned and planned.start <= skipped.start_offset and skipped.end_offset <= planned.end:
-            taken = [s for s in log.body(batch).skips.get(tp, ()) if not skipped.without([s]) == [skipped]]
-            if taken:
-                _refuse(
-                    f"{tp}: offsets {skipped.start_offset} to {skipped.end_offset} are skipped already", "Skip others."
-                )
-            return batch
+        if not batch.is_committed:
+            body = log.body(batch)
+            planned, skips = body.ranges.get(tp), body.skips.get(tp, ())
+            if planned and planned.start <= skipped.start_offset and skipped.end_offset <= planned.end:
+                if skipped.without(skips) != [skipped]:
+                    _refuse(f"{tp}: some of offsets {_words(skipped)} are skipped already", "Name the others only.")
+                return batch
         if batch.plan.kind != "window":
             break
-        number -= 1
-    _refuse(
-        f"{tp}: no unfinished batch of pipeline {log.pipeline_id!r} has offsets {skipped.start_offset} to {skipped.end_offset}",  # noqa: E501
-        f"See what it has: kafka-offsets show {quote(log.pipeline_id)}",
+    raise ResetRefused(
+        [f"{tp}: no unfinished batch of pipeline {log.pipeline_id!r} has offsets {_words(skipped)}"],
+        f"See what the newest one has: kafka-offsets show {quote(log.pipeline_id)}",
     )
+
+
+def _words(skipped: OffsetRange) -> str:
+    return f"{skipped.start_offset} to {skipped.end_offset}"
 
 
 def _append(

@@ -1,4 +1,4 @@
-"""Planning: what a batch reads, where it resumes, and what it gives up. The first plan of a batch, and each later one."""
+"""Planning: what a batch reads, where it resumes, and what it gives up. The first plan of a batch, and later ones."""
 
 from __future__ import annotations
 

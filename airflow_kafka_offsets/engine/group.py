@@ -1,7 +1,7 @@
 """Whether the consumer group is as this pipeline left it.
 
-The mirror puts a mark beside each offset: which pipeline wrote it, after which batch. "As we left it": an offset carries
-our mark, or equals the position, or is what the last plan or claim says that the group held. Before the first commit,
+The mirror puts a mark beside each offset: which pipeline wrote it, after which batch. "As we left it": an offset
+carries our mark, or equals the position, or is what the last plan or claim says that the group held. Before the first commit,
 anything is.
 """
 
@@ -86,7 +86,7 @@ def refuse_moved(pipeline_id: str, group_id: str, held: Held, position: Offsets,
             lines,
             "Somebody else wrote to the group; nothing was overwritten. To keep the position and let the group follow "
             f"again: kafka-offsets reset {quote(pipeline_id)} --start current --execute\n"
-            f"To go on from the group's offsets instead: kafka-offsets reset {quote(pipeline_id)} --start group-offsets",
+            f"To go on from the group's offsets: kafka-offsets reset {quote(pipeline_id)} --start group-offsets",
         )
 
 

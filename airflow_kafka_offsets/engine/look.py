@@ -156,8 +156,8 @@ def cut_logs(
 ) -> dict[TopicPartition, int]:
     """The first offset that differs, where a log was cut below a known offset (KIP-320).
 
-    Only where the partition has had another leader since. Not where the offset is gone by retention: there the epoch does
-    not help (E7).
+    Only where the partition has had another leader since. Not where the offset is gone by retention: there the epoch
+    does not help (E7).
 
     :param offsets: each with the leader epoch that was known with it.
     """

@@ -32,16 +32,19 @@ def resolve(want: Request, me: RunKey, log: PipelineLog, kafka: Cluster, airflow
     while True:
         look = Look(want, kafka)
         bound = log.batch_of(me) if want.window is None else None
-        held = look.group
+        _ = look.group  # before the log
         newest = log.newest()
         refuse_other_kind(want, log, newest)
         if acknowledge_by_conf(want, me, look, log, bound, newest):
             continue
+        committed = None
         if want.window is not None:
-            number = windows.batch_of_window(want, me, look, log, newest, airflow)
-            if number is None:
+            found = windows.turn(want, me, look, log, newest, airflow)
+            if found is None:
                 continue  # another writer was faster
-            batch, is_mine = log.existing(number), True
+            if isinstance(found, Work):
+                return _settled(found, log, kafka)
+            batch, is_mine = found, True
         else:
             committed = newest_committed(log, newest)
             refuse_changes(want, look, log, newest, committed, airflow, is_bound=bound is not None)
@@ -62,27 +65,39 @@ def resolve(want: Request, me: RunKey, log: PipelineLog, kafka: Cluster, airflow
                 assert batch is not None
                 work = _do(want, me, log, batch, kafka)
             case "plan next":
-                position = log.position_after(committed) if committed else None
-                body = draft_next(look, position, foreign(held, log.pipeline_id))
-                if body is None:
-                    if committed is not None:
-                        mirror(log, kafka)
-                    return Nothing("There is nothing new to read.")
-                number = 1 if newest is None else newest.number + 1
-                plan = header(look, log, number, 1, body, Actor(me), last=newest, kind="sequence")
-                if log.append(number, 1, plan):
-                    log.bind(me, number)
-                continue
+                work = _plan_next(me, look, log, newest, committed)
             case _ as never:
                 assert_never(never)
         if isinstance(work, Nothing):
             return work
-        if work is None or (want.window is None and log.bind(me, work.batch.number) != work.batch.number):
-            continue  # another writer was faster
-        if not work.starts_job and not work.body.offsets:
-            done = commit(work.given(), log, kafka)
-            return Nothing(f"{work.summary} Committed without a Spark job. {done.summary}")
+        if work is not None and (want.window or log.bind(me, work.batch.number) == work.batch.number):
+            return _settled(work, log, kafka)
+
+
+def _settled(work: Work, log: PipelineLog, kafka: Cluster) -> Work | Nothing:
+    """A batch that needs no job is committed right away."""
+    if work.starts_job or work.body.offsets:
         return work
+    commit(work.given(), log, kafka)
+    return Nothing(f"{work.summary} It was committed without a Spark job.")
+
+
+def _plan_next(
+    me: RunKey, look: Look, log: PipelineLog, newest: Batch | None, committed: Batch | None
+) -> Work | Nothing | None:
+    """Rule 1. ``None``: another writer was faster."""
+    position = log.position_after(committed) if committed else None
+    body = draft_next(look, position, foreign(look.group, log.pipeline_id))
+    if body is None:
+        if committed is not None:
+            mirror(log, look.kafka)
+        return Nothing("There is nothing new to read.")
+    number = 1 if newest is None else newest.number + 1
+    plan = header(look, log, number, 1, body, Actor(me), last=newest, kind="sequence")
+    if not log.append(number, 1, plan):
+        return None
+    batch = Batch(number, (plan,))
+    return Work(log, batch, body, me, bool(body.offsets), 0, summary_of(batch, body))
 
 
 def newest_committed(log: PipelineLog, newest: Batch | None) -> Batch | None:

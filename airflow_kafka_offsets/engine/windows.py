@@ -9,6 +9,7 @@ from airflow_kafka_offsets.engine.draft import header
 from airflow_kafka_offsets.engine.group import refuse_lost_log
 from airflow_kafka_offsets.engine.look import Look
 from airflow_kafka_offsets.engine.surroundings import Airflow
+from airflow_kafka_offsets.engine.work import Work, summary_of
 from airflow_kafka_offsets.errors import DataLoss, WindowRefused
 from airflow_kafka_offsets.kafka_values import Actor, PartitionSnapshot, RunKey, TopicPartition
 from airflow_kafka_offsets.log.entries import Batch
@@ -23,10 +24,11 @@ FUTURE_MS = 3_600_000
 """A record later than this does not decide where a window ends: one wrong clock would hide all that follows."""
 
 
-def batch_of_window(
+def turn(
     want: Request, me: RunKey, look: Look, log: PipelineLog, newest: Batch | None, airflow: Airflow
-) -> int | None:
-    """The number of the window's batch, planned if it was not. ``None``: another writer was faster; look again.
+) -> Batch | Work | None:
+    """The window's batch; or, if it was not planned yet, the work of planning it now. ``None``: another writer was
+    faster; look again.
 
     :param newest: looked at before ``windows/``, so that only the newest batch can ever lack its name there.
     :raises WindowRefused: it overlaps windows that are taken, or has not ended.
@@ -35,7 +37,7 @@ def batch_of_window(
     if newest is not None and newest.first_plan.window is not None:
         log.name_window(newest.first_plan.window, newest.number)
     if (number := log.batch_of_window(want.window)) is not None:
-        return number
+        return log.existing(number)
     refuse_other_cluster(look, log, newest)
     known = newest is None and want.acknowledge is None and airflow.has_succeeded()
     refuse_lost_log(log.pipeline_id, None, {}, newest, has_succeeded=known)
@@ -47,7 +49,9 @@ def batch_of_window(
     plan = header(look, log, number, 1, body, Actor(me), last=newest, kind="window")
     if not log.append(number, 1, plan):
         return None
-    return log.name_window(want.window, number)
+    log.name_window(want.window, number)
+    batch = Batch(number, (plan,))
+    return Work(log, batch, body, me, bool(body.offsets), 0, summary_of(batch, body))
 
 
 def _refuse_window(want: Request, covered: Covered) -> None:

@@ -1,7 +1,7 @@
 """The entries of a batch, and what they say: ``plan``, ``claim``, ``commit``. An entry is a small object, the header.
 
-A batch begins with a plan. A later plan replaces it whole, under the same key. A claim says which run continues, or that
-attempts so far do not count. A commit ends it; a claim after that reopens it for one more commit.
+A batch begins with a plan. A later plan replaces it whole, under the same key. A claim says which run continues, or
+that attempts so far do not count. A commit ends it; a claim after that reopens it for one more commit.
 """
 
 from __future__ import annotations

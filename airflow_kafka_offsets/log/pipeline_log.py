@@ -2,12 +2,13 @@
 
 ::
 
-    <pipeline>/batches/<number / 100>/<number>/<k>.json                      entry k: plan, claim or commit (the header)
-    <pipeline>/batches/<number / 100>/<number>/<k>-<random>.ranges.json      the per-partition half of a plan or a commit
-    <pipeline>/batches/<number / 100>/<number>/<n>-<random>.begun.json, .report.json      by Spark drivers
-    <pipeline>/windows/<start>--<end>.json                                   the number of the batch of that window
-    <pipeline>/runs/<dag>/<run>/<task>-<map index>.json                      the number of the batch of that run
-    <pipeline>/jobs/<digest>.json                                            what rows mean and where they go
+    <pipeline>/batches/<number / 100>/<number>/
+        <k>.json                       entry k: plan, claim or commit (the header)
+        <k>-<random>.ranges.json       the per-partition half of a plan or a commit
+        <n>-<random>.begun.json        attempt n of a Spark driver, and its <n>-<random>.report.json
+    <pipeline>/windows/<start>--<end>.json                    the number of the batch of that window
+    <pipeline>/runs/<dag>/<run>/<task>-<map index>.json       the number of the batch of that run
+    <pipeline>/jobs/<digest>.json                             what rows mean and where they go
 
 One mechanism: a name is created once and never changed. Of two writers exactly one wins; the other one looks again. A
 name whose creation decides something is never deleted either, or a late writer would create it a second time.
@@ -171,7 +172,8 @@ class PipelineLog:
         return None if found is None else int(found["batch"])
 
     def _name(self, name: str, number: int) -> int:
-        create_object(self.store, name, {"version": 1, "batch": number})
+        if create_object(self.store, name, {"version": 1, "batch": number}):
+            return number
         found = self._number(name)
         return number if found is None else found
 

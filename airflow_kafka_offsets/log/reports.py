@@ -113,5 +113,5 @@ def _problems(body: PlanBody, report: Report) -> list[str]:
         elif counts.first is not None and (counts.first < planned.start or (counts.last or 0) >= planned.end):
             problems.append(
                 f"{tp}: offsets {counts.first} to {counts.last} are not within {planned.start} to {planned.end}"
-            )  # noqa: E501
+            )
     return problems

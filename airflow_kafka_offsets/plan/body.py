@@ -100,8 +100,11 @@ class PlanBody:
 
     def position_after(self, topic_ids: Mapping[str, str | None]) -> dict[TopicPartition, Offset]:
         """The position once this plan is committed. A partition that it does not read keeps its offset (FLINK-6006)."""
-        read = {tp: Offset(r.end, r.leader_epoch, topic_ids.get(tp.topic)) for tp, r in self.ranges.items()}
-        return {**self.resume_from, **read}
+        position = dict(self.resume_from)
+        for tp, planned in self.ranges.items():
+            topic_id = topic_ids.get(tp.topic) or (position[tp].topic_id if tp in position else None)
+            position[tp] = Offset(planned.end, planned.leader_epoch, topic_id)
+        return position
 
 
 # ── JSON ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -123,7 +126,12 @@ def body_to_dict(body: PlanBody) -> dict[str, Any]:
             {tp: (c.offset, c.leader_epoch, c.metadata) for tp, c in body.seen.items()},
         ),
         "covered": [
-            {"start": s.start_ms, "end": s.end_ms, "from": offsets_to_list(s.start_cut), "to": offsets_to_list(s.end_cut)}
+            {
+                "start": s.start_ms,
+                "end": s.end_ms,
+                "from": offsets_to_list(s.start_cut),
+                "to": offsets_to_list(s.end_cut),
+            }
             for s in body.covered
         ],
     }  # fmt: skip

@@ -1,8 +1,8 @@
 """``max_records``: how much of the ranges one run reads, and ``shard``: which partitions a pipeline reads.
 
 A cap is shared fairly: small partitions are read whole, and what they leave over goes to the larger ones in equal
-parts. A cap below the number of partitions goes round: a partition that gets nothing in one run comes first in a later one. (Limits that read
-nothing, or negative ranges under skew: HUDI-918, HUDI-7506.)
+parts. A cap below the number of partitions goes round: a partition that gets nothing in one run comes first in a later
+one. (Limits that read nothing, or negative ranges under skew: HUDI-918, HUDI-7506.)
 """
 
 from __future__ import annotations

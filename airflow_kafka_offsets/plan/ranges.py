@@ -1,11 +1,8 @@
 """A request + the cluster's answers → one start and one end for every partition, by Flink's and Kafka's rules.
 
-A start goes the way that it goes in Kafka's own consumer (SubscriptionState): an offset that is known (given, committed,
-or the position) is validated against the log before it counts. Each partition is decided by its own facts; all refusals
-are collected, so that one message names every bad partition.
-
-The order of the questions matters, outside of this file: log starts first, then ends, then timestamps (B6, B12). A record that is
-produced in between lies at or past the end, and belongs to the next batch.
+A start goes the way that it goes in Kafka's own consumer (SubscriptionState): an offset that is known (given,
+committed, or the position) is validated against the log before it counts. Each partition is decided by its own facts
+alone; all refusals are collected, so that one message names every bad partition.
 """
 
 from __future__ import annotations
@@ -131,9 +128,7 @@ def place(want: Request, facts: Facts, tp: TopicPartition, at: Offset) -> Placed
         left, line = first, f"{tp}: the topic was deleted and created again, so offset {at.offset} is another topic's"
     elif at.leader_epoch is not None and log.leader_epoch is not None and at.leader_epoch > log.leader_epoch:
         raise DataLoss(  # E6: a consumer would wait for ever for so new a leader
-            [
-                f"{tp}: offset {at.offset} has leader epoch {at.leader_epoch}, later than the leader's {log.leader_epoch}"
-            ],
+            [f"{tp}: offset {at.offset} has leader epoch {at.leader_epoch}, above the leader's {log.leader_epoch}"],
             "The log was restored from an older copy, or the offset was copied from another cluster. Set the position: "
             f"{reset_line(want.pipeline_id)}",
         )

@@ -1,8 +1,8 @@
 """A window is the range between two cuts. Neighbours share a cut.
 
 A cut is an offset for every partition at a moment, looked up once and kept. Adjacent windows merge into stretches, of
-which both end cuts are known. A new cut is clamped between the nearest cuts before and after, so that cuts are in order in
-every partition, in whatever order windows are planned. A partition that a cut lacks counts as 0 in it; so does one
+which both end cuts are known. A new cut is clamped between the nearest cuts before and after, so that cuts are in order
+in every partition, in whatever order windows are planned. A partition that a cut lacks counts as 0 in it; so does one
 whose topic was re-created.
 """
 
