@@ -1,0 +1,134 @@
+"""Attempts at a batch, each a Spark driver with a number::
+
+    list attempts → begun <highest + 1>-<random> → look → … → look → report
+
+A driver cannot be stopped from outside, so it looks whether it still has its place. Every name is written by one driver
+alone. Verified is only a report of the highest attempt, if exactly one attempt has that number.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from shlex import quote
+from typing import Any, NamedTuple
+
+from airflow_kafka_offsets.spark.errors import LateAttempt, OtherOutput
+from airflow_kafka_offsets.spark.objects import encode, read_object
+from airflow_kafka_offsets.spark.plan import Plan
+from airflow_kafka_offsets.spark.store import Store
+
+log = logging.getLogger(__name__)
+
+_ENTRY = re.compile(r"([1-9][0-9]*)\.json")
+_BEGUN = re.compile(r"([1-9][0-9]*)-([0-9a-z]+)\.begun\.json")
+
+
+class _Begun(NamedTuple):
+    number: int
+    random: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """This driver's attempt.
+
+    :ivar folder: the folder of the batch.
+    :ivar entry: the entry of the plan that this driver was given.
+    :ivar job: the digest of the job object; ``None`` without one.
+    :ivar output: what this attempt writes; ``None`` if that has no name.
+    """
+
+    store: Store
+    folder: str
+    entry: int
+    plan: Plan
+    job: str | None
+    output: str | None
+    number: int
+    random: str
+
+    def look(self) -> None:
+        """:raises LateAttempt: this driver has lost its place."""
+        names = self.store.list(self.folder)
+        _require_current(self.store, self.folder, self.entry, self.plan, names)
+        others = [b.number for b in _begun(names) if b.number >= self.number and b.random != self.random]
+        if others:
+            what = f"Attempt {self.number} at batch {self.plan.number} of pipeline {self.plan.pipeline} stops"
+            raise LateAttempt(what, f"Attempt {max(others)} has begun since", "Let that one end, or clear the task")
+
+    def begin(self) -> None:
+        self._put("begun", {})
+        self.look()
+
+    def report(self, counts: Mapping[str, Any]) -> None:
+        self._put("report", {"counts": counts})
+
+    def _put(self, kind: str, more: Mapping[str, Any]) -> None:
+        value = {"version": 1, "plan_id": self.plan.plan_id, "job": self.job, "output": self.output, **more}
+        self.store.put(f"{self.folder}/{self.number}-{self.random}.{kind}.json", encode(value))
+
+
+def begin(store: Store, folder: str, entry: int, plan: Plan, job: str | None, output: str | None) -> Attempt:
+    """Begin the next attempt. From then on the batch only verifies with the report of this attempt or of a later one.
+
+    :raises LateAttempt: the plan was replaced or committed, or another driver began at the same moment.
+    :raises OtherOutput: the batch before, or an earlier attempt, has another output; nothing was begun.
+    """
+    names = store.list(folder)
+    _require_current(store, folder, entry, plan, names)
+    earlier = _begun(names)
+    _refuse_other_output(store, folder, plan, output, names, earlier)
+    number = 1 + max((b.number for b in earlier), default=0)
+    attempt = Attempt(store, folder, entry, plan, job, output, number, secrets.token_hex(4))
+    attempt.begin()
+    log.info("Attempt %d at batch %d of pipeline %s has begun.", number, plan.number, plan.pipeline)
+    return attempt
+
+
+def _begun(names: Sequence[str]) -> list[_Begun]:
+    return [_Begun(int(m[1]), m[2], m[0]) for m in map(_BEGUN.fullmatch, names) if m]
+
+
+def _entries(names: Sequence[str]) -> list[int]:
+    return sorted(int(m[1]) for m in map(_ENTRY.fullmatch, names) if m)
+
+
+def _require_current(store: Store, folder: str, entry: int, plan: Plan, names: Sequence[str]) -> None:
+    """:raises LateAttempt: there is a newer plan, or the last entry is a commit."""
+    later = [(k, read_object(store, f"{folder}/{k}.json")["entry"]) for k in _entries(names) if k > entry]
+    plans = [k for k, kind in later if kind == "plan"]
+    if not plans and (not later or later[-1][1] != "commit"):
+        return
+    cause = f"Entry {plans[-1]} is a newer plan" if plans else f"Entry {later[-1][0]} has committed the batch"
+    what = f"A job for plan {plan.plan_id} of batch {plan.number} of pipeline {plan.pipeline} stops"
+    raise LateAttempt(what, cause, "If the batch is to be written again, clear the run from its resolve task on")
+
+
+def _refuse_other_output(
+    store: Store, folder: str, plan: Plan, output: str | None, names: Sequence[str], earlier: Sequence[_Begun]
+) -> None:
+    """The outputs of attempts that a person has acknowledged are settled; any other one must be this driver's.
+
+    It is enough to look before this attempt begins: a driver with a lower number that begins later finds this one.
+    """
+    entries = [read_object(store, f"{folder}/{k}.json") for k in _entries(names)]
+    acknowledged = max((e.get("acknowledged", 0) for e in entries), default=0)
+    outputs = {b: read_object(store, f"{folder}/{b.name}")["output"] for b in earlier}
+    settled = {outputs[b] for b in earlier if b.number <= acknowledged}
+    others = {f"attempt {b.number}": outputs[b] for b in earlier if b.number > acknowledged and outputs[b] is not None}
+    if plan.output is not None and output not in settled:
+        others["the batch before"] = plan.output
+    for whose, other in others.items():
+        if other != output:
+            window = "" if plan.window is None else f" --window {plan.window[0]} {plan.window[1]}"
+            raise OtherOutput(
+                f"Batch {plan.number} of pipeline {plan.pipeline} would change its output",
+                f"This job writes {output or 'an output without a name'}, and {whose} wrote {other}",
+                f"Write {other} again, or acknowledge the change: "
+                f"kafka-offsets reset {quote(plan.pipeline)} --start current{window}",
+            )

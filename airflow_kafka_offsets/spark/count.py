@@ -1,0 +1,158 @@
+"""Count what was written, by reading it back. One row for each partition comes to the driver.
+
+Rows, first and last offset are not enough: a join that doubles one record and drops another passes all three. So the
+different offsets are counted too, in the same aggregation: 64 of them are the bits of one long. A partition is whole if
+rows = different offsets = offsets planned.
+
+Offsets without a record (compacted and transactional topics) need what was read to compare with: the number of records
+and a hash of their offsets, which Spark observed while they were written. If these do not agree with what is read back,
+Kafka is read once more.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from functools import reduce
+from operator import xor
+from typing import Any, NamedTuple
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as f
+
+from airflow_kafka_offsets.spark.batch import BAD, FATE, FILTERED, ROW, Batch, Written
+from airflow_kafka_offsets.spark.errors import InvalidJob
+
+log = logging.getLogger(__name__)
+
+OBSERVED_WITHIN_S = 10.0
+_COLUMNS = {"topic": "STRING", "partition": "INT", "offset": "BIGINT"}
+_HASH = "bit_xor(xxhash64(topic, partition, offset))"
+Partition = tuple[str, int]
+
+
+class Counted(NamedTuple):
+    """What became of the records of one partition.
+
+    :ivar offsets: different offsets among rows, bad and filtered records.
+    :ivar gaps: planned offsets that have no record.
+    :ivar hash: of the offsets of rows and bad records.
+    """
+
+    rows: int = 0
+    bad: int = 0
+    filtered: int = 0
+    offsets: int = 0
+    first: int | None = None
+    last: int | None = None
+    hash: int = 0
+    gaps: int = 0
+
+
+def observe(records: DataFrame) -> tuple[DataFrame, Observation]:
+    """The same records, and the number and hash that the first action on them observes."""
+    observation = Observation()
+    return records.observe(observation, f.count(f.lit(1)).alias("records"), f.expr(f"{_HASH} AS hash")), observation
+
+
+def observed(observation: Observation) -> Mapping[str, Any]:
+    """What was observed; empty if no action has run the observed frame as it is.
+
+    Spark itself would wait for ever.
+    """
+    answers: list[Mapping[str, Any]] = []
+    thread = threading.Thread(target=lambda: answers.append(observation.get), daemon=True)
+    thread.start()
+    thread.join(OBSERVED_WITHIN_S)
+    return answers[0] if answers else {}
+
+
+def count(frame: DataFrame) -> dict[Partition, Counted]:
+    """What the frame has of each partition.
+
+    :param frame: with topic, partition and offset of each row, and perhaps its fate.
+    :raises InvalidJob: a column is missing, or rows have no topic or partition.
+    """
+    if missing := _COLUMNS.keys() - {name.lower() for name in frame.columns}:
+        raise InvalidJob(
+            "Cannot count what was written",
+            f"The frame that reads it back has no column {', '.join(sorted(missing))}",
+            "Keep the source's topic, partition and offset in the output; or call records.persist() and return None",
+        )
+    fate = f.col(FATE) if FATE in frame.columns else f.lit(ROW)
+    offsets = frame.select(*(f.col(name).cast(kind).alias(name) for name, kind in _COLUMNS.items()), fate.alias(FATE))
+    words = offsets.groupBy("topic", "partition", f.expr("shiftright(offset, 6) AS word")).agg(
+        *(f.expr(f"count_if({FATE} = '{name}') AS {name}") for name in (ROW, BAD, FILTERED)),
+        f.expr("bit_or(shiftleft(1L, CAST(offset & 63 AS INT))) AS bits"),
+        f.expr("min(offset) AS first"),
+        f.expr("max(offset) AS last"),
+        f.expr(f"bit_xor(CASE WHEN {FATE} != '{FILTERED}' THEN xxhash64(topic, partition, offset) END) AS hash"),
+    )
+    sums: list[Column] = [f.expr(f"sum({name})") for name in (ROW, BAD, FILTERED)]
+    sums += map(f.expr, ("coalesce(sum(bit_count(bits)), 0)", "min(first)", "max(last)", "coalesce(bit_xor(hash), 0)"))
+    counted = {(row[0], row[1]): Counted(*row[2:]) for row in words.groupBy("topic", "partition").agg(*sums).collect()}
+    if nulls := [c.rows + c.bad for tp, c in counted.items() if None in tp]:
+        cause = f"{sum(nulls)} rows have no topic or partition"
+        raise InvalidJob("Cannot count what was written", cause, "Write these columns as the source has them")
+    return counted
+
+
+def account(batch: Batch, written: DataFrame | Written | None) -> dict[Partition, Counted]:
+    """What became of the planned offsets of each partition.
+
+    :param written: what reads the output back; ``None``: the records are counted, as Spark reads them.
+    """
+    sizes = batch.sizes
+    if written is None or written is batch.records:
+        return {tp: c._replace(gaps=sizes.get(tp, 0) - c.offsets) for tp, c in _with_all(sizes, count(batch.records))}
+    if not isinstance(written, Written):
+        written = Written(written, batch.records, 0)
+    found = dict(_with_all(sizes, count(written.outputs)))
+    lacking = {tp: sizes.get(tp, 0) - c.offsets for tp, c in found.items()}
+    is_each_once = all(c.rows + c.bad == c.offsets for c in found.values()) and min(lacking.values(), default=0) >= 0
+    if is_each_once and not any(lacking.values()):
+        return found
+    if is_each_once:
+        seen = observed(batch.observation)
+        total = sum(c.offsets for c in found.values())
+        if written.filtered and seen.get("records") == total + written.filtered == sum(sizes.values()):
+            return {tp: c._replace(filtered=lacking[tp], offsets=c.offsets + lacking[tp]) for tp, c in found.items()}
+        if not written.filtered and seen == {
+            "records": total,
+            "hash": reduce(xor, (c.hash for c in found.values()), 0),
+        }:
+            return {tp: c._replace(gaps=lacking[tp]) for tp, c in found.items()}
+    log.info("%s: Kafka is read once more, to compare with what was written.", batch)
+    scanned = count(written.scan)
+    return {tp: _compared(c, scanned.get(tp, Counted()), sizes.get(tp, 0)) for tp, c in _with_all(scanned, found)}
+
+
+def columns(counted: Mapping[Partition, Counted]) -> dict[str, dict[str, list[Any]]]:
+    """The counts as a report has them: columns by topic."""
+    names = ("rows", "bad", "filtered", "offsets", "gaps", "first", "last")
+    topics: dict[str, dict[str, list[Any]]] = {}
+    for (topic, partition), of_partition in sorted(counted.items()):
+        table = topics.setdefault(topic, {name: [] for name in ("partition", *names)})
+        table["partition"].append(partition)
+        for name in names:
+            table[name].append(getattr(of_partition, name))
+    return topics
+
+
+def _with_all(partitions: Mapping[Partition, Any], found: Mapping[Partition, Counted]) -> Any:
+    return {**dict.fromkeys(partitions, Counted()), **found}.items()
+
+
+def _compared(found: Counted, scanned: Counted, size: int) -> Counted:
+    """The counts of the output, with what only the scan knows, if the output has just the offsets that it should."""
+    if found.hash != scanned.hash:
+        return found
+    ends = [offset for c in (found, scanned) for offset in (c.first, c.last) if offset is not None]
+    return found._replace(
+        filtered=scanned.filtered,
+        offsets=found.offsets + scanned.filtered,
+        gaps=size - scanned.offsets,
+        first=min(ends, default=None),
+        last=max(ends, default=None),
+    )

@@ -1,0 +1,152 @@
+"""The records of a plan: Spark's Kafka source over exactly its ranges.
+
+Nothing here asks Kafka. Spark reads with ``failOnDataLoss=true``: a record that is gone fails the read.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
+from functools import reduce
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from airflow_kafka_offsets.spark.batch import Range
+from airflow_kafka_offsets.spark.errors import InvalidJob
+from airflow_kafka_offsets.spark.plan import Plan
+from airflow_kafka_offsets.spark.secrets import SETTING, client_options
+from airflow_kafka_offsets.spark.store import jvm_of
+
+log = logging.getLogger(__name__)
+
+PREFIX = "spark.kafka_offsets.source."
+"""Spark settings that are options of the source: ``spark.kafka_offsets.source.minPartitions``. Spark shows them."""
+SERVERS, ISOLATION_LEVEL = "kafka.bootstrap.servers", "kafka.isolation.level"
+MIN_TASKS, RECORDS_OF_A_TASK = "minPartitions", "maxRecordsPerPartition"
+MANY_PARTITIONS = 1_000
+"""Above it, ``assign`` is slow: Spark compares each partition with each (ConsumerStrategy.scala)."""
+FEWEST, MOST = 100_000, 1_000_000
+FETCHES = {"kafka.fetch.max.wait.ms": "10", "kafka.max.poll.records": "10000"}
+"""Kafka's own values suit consumers that never end: a fetch at the end of a log waits half a second for more."""
+COLUMNS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+_OF_THE_PLAN = {
+    name.lower()
+    for name in (
+        "assign subscribe subscribePattern startingOffsets endingOffsets startingTimestamp endingTimestamp "
+        f"startingOffsetsByTimestamp endingOffsetsByTimestamp failOnDataLoss {ISOLATION_LEVEL}"
+    ).split()
+}
+
+
+def source_options(spark: SparkSession, plan: Plan, servers: str | None) -> dict[str, str]:
+    """The options of the source that do not say which records are read.
+
+    A Spark setting ``spark.kafka_offsets.source.…`` comes before the client's properties, and these before the
+    bootstrap servers of the job's arguments.
+
+    :raises InvalidJob: no cluster is named, or a setting would change which records are read.
+    """
+    settings = _settings(spark)
+    given = {name.removeprefix(PREFIX): value for name, value in settings.items() if name.startswith(PREFIX)}
+    if refused := sorted(name for name in given if name.lower() in _OF_THE_PLAN):
+        cause = "The plan says which records are read"
+        raise InvalidJob(f"Cannot use the Spark setting {PREFIX}{refused[0]}", cause, "Remove the setting")
+    options = {} if servers is None else {SERVERS: servers}
+    if SETTING in settings:
+        options |= client_options(spark, settings[SETTING])
+    options = FETCHES | _tasks(spark, plan, given) | options | given
+    if SERVERS not in options:
+        raise InvalidJob("Cannot read from Kafka", "No cluster is named", f"Set the Spark conf {PREFIX}{SERVERS}")
+    return options | {ISOLATION_LEVEL: plan.isolation_level, "failOnDataLoss": "true"}
+
+
+def read_records(spark: SparkSession, plan: Plan, options: Mapping[str, str]) -> DataFrame:
+    """The records of the plan without its skips, with the columns of Spark's Kafka source. Nothing is read yet."""
+    if not plan.read_ranges:
+        has_headers = any(name.lower() == "includeheaders" and options[name].lower() == "true" for name in options)
+        return spark.createDataFrame([], COLUMNS + HEADERS * has_headers)
+
+    def load(**which: str) -> DataFrame:
+        return _load(spark, {**options, **which})
+
+    whole = whole_topics(plan)
+    by_topic = [r for r in plan.ranges if r.topic in whole]
+    frames = [frame] if by_topic and (frame := _subscribed(load, by_topic)) is not None else []
+    if by_partition := [r for r in plan.read_ranges if not frames or r.topic not in whole]:
+        frames.append(load(assign=_json(by_partition), **_bounds(by_partition)))
+    records = reduce(DataFrame.union, frames)
+    for skip in plan.skips:
+        is_skipped = (f.col("topic") == skip.topic) & (f.col("partition") == skip.partition)
+        records = records.where(~(is_skipped & (f.col("offset") >= skip.start) & (f.col("offset") < skip.end)))
+    return records
+
+
+def whole_topics(plan: Plan) -> set[str]:
+    """The topics to read by ``subscribe``: if there are many partitions, those of which the plan has all."""
+    read = {r.topic for r in plan.read_ranges}
+    if len(plan.read_ranges) <= MANY_PARTITIONS:
+        return set()
+    return {topic for topic in read if sum(r.topic == topic for r in plan.ranges) == plan.partitions[topic]}
+
+
+def _subscribed(load: Callable[..., DataFrame], ranges: Sequence[Range]) -> DataFrame | None:
+    """The ranges by ``subscribe``; ``None``: Spark refuses it, because a partition is new since the plan."""
+    frame = load(subscribe=",".join(sorted({r.topic for r in ranges})), **_bounds(ranges))
+    try:
+        with redirect_stdout(io.StringIO()):
+            frame.explain()  # plans the read, and compares the partitions
+    except Exception as error:
+        log.info("Spark refuses to read by subscribe, so partitions are assigned: %s", str(error).splitlines()[0])
+        return None
+    return frame
+
+
+def _load(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+    try:
+        # The source's second version shows its options in Spark's plans, and the secrets with them.
+        return spark.read.format("kafka").options(**options).load()
+    except AnalysisException as error:
+        if "Failed to find" not in str(error):
+            raise
+    package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
+    raise InvalidJob("Cannot read from Kafka", "Spark has no Kafka source", f'Give the job packages="{package}"')
+
+
+def _settings(spark: SparkSession) -> dict[str, str]:
+    every = getattr(spark.conf, "getAll", None)  # a property, since Spark 4.0
+    return dict(spark.sparkContext.getConf().getAll() if every is None else every)
+
+
+def _tasks(spark: SparkSession, plan: Plan, given: Mapping[str, str]) -> dict[str, str]:
+    """Cut ranges larger than an even share of the cores into several tasks, unless the job says how."""
+    sizes = [r.end - r.start for r in plan.read_ranges]
+    if not sizes or {name.lower() for name in given} & {MIN_TASKS.lower(), RECORDS_OF_A_TASK.lower()}:
+        return {}
+    cores = 1 if jvm_of(spark) is None else spark.sparkContext.defaultParallelism  # not known over Spark Connect
+    most = min(max(-(-sum(sizes) // cores), FEWEST), MOST)
+    if max(sizes) <= most:
+        return {}
+    if int(spark.version.partition(".")[0]) >= 4:
+        return {RECORDS_OF_A_TASK: str(most)}
+    return {MIN_TASKS: str(sum(-(-size // most) for size in sizes))}
+
+
+def _bounds(ranges: Iterable[Range]) -> dict[str, str]:
+    bounds: dict[str, dict[str, dict[str, int]]] = {"startingOffsets": {}, "endingOffsets": {}}
+    for r in ranges:
+        bounds["startingOffsets"].setdefault(r.topic, {})[str(r.partition)] = r.start
+        bounds["endingOffsets"].setdefault(r.topic, {})[str(r.partition)] = r.end
+    return {name: json.dumps(value) for name, value in bounds.items()}
+
+
+def _json(ranges: Iterable[Range]) -> str:
+    partitions: dict[str, list[int]] = {}
+    for r in ranges:
+        partitions.setdefault(r.topic, []).append(r.partition)
+    return json.dumps(partitions)
