@@ -27,7 +27,7 @@ from testbed.postgres import Postgres
 from testbed.registry_server import RegistryServer
 from testbed.spark import SHORT_JOBS, spark_conf, spark_env
 
-pytest_plugins = ["tests.spread"]
+pytest_plugins = ["tests.spread", "tests.airflow.fixtures"]
 
 
 # How long an example takes says how busy the machine is, and nothing of the example.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import RefusedError, RequestError
-from airflow_kafka_offsets.hooks.versions import AirflowFailException
+from airflow_kafka_offsets.hooks.versions import AirflowFailException, newest_success
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.request import RunContext
 
@@ -51,15 +52,18 @@ class AirflowOf:
     def has_succeeded(self) -> bool:
         """Whether this task has succeeded in another run for this pipeline.
 
-        The last plan that it pushed names the pipeline: a DAG that is given another ``pipeline_id`` starts anew.
+        The plans that it pushed name the pipeline: the last one up to this run's date, and the newest of all. A DAG
+        that is given another ``pipeline_id`` starts anew. Where the XComs were purged, any success counts.
         """
         ti = self.context["ti"]
         asked = {"dag_id": ti.dag_id, "task_ids": [ti.task_id], "states": ["success"]}
         if ti.get_ti_count(**asked) <= ti.get_ti_count(**asked, run_ids=[ti.run_id]):
             return False
         index = -1 if ti.map_index is None else ti.map_index
-        last = ti.xcom_pull(task_ids=ti.task_id, key=PLAN_XCOM, map_indexes=index, include_prior_dates=True)
-        return last is None or last["pipeline"] == self.pipeline_id
+        pull = partial(ti.xcom_pull, task_ids=ti.task_id, key=PLAN_XCOM, map_indexes=index)
+        plans = [pull(include_prior_dates=True), pull(run_id=newest_success(ti))]
+        pipelines = {plan["pipeline"] for plan in plans if plan}
+        return self.pipeline_id in pipelines or not pipelines
 
 
 @contextmanager

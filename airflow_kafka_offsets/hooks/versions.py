@@ -6,6 +6,9 @@ them.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import Any
+
 try:
     from airflow.sdk import BaseHook
 except ImportError:  # Airflow 3.0
@@ -38,4 +41,16 @@ __all__ = [
     "AirflowSkipException",
     "BaseHook",
     "conf",
+    "newest_success",
 ]
+
+_FOR_EVER = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+def newest_success(ti: Any) -> str | None:
+    """The run with the latest logical date in which the task of ``ti`` has succeeded; no task can ask before 3.2."""
+    if not hasattr(ti, "get_previous_ti"):
+        return None
+    index = -1 if ti.map_index is None else ti.map_index
+    newest = ti.get_previous_ti(state="success", logical_date=_FOR_EVER, map_index=index)
+    return newest.run_id if newest else None

@@ -1,0 +1,93 @@
+"""DAGs that the tests run. What stands for Spark is `tests/airflow/reader.py`, a job that follows the contract.
+
+What differs between tests comes in through the run's conf (``params``).
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, get_parsing_context, task
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_kafka_offsets import (
+    CommitOffsetsOperator,
+    PartitionDiscoverySensor,
+    ResolveStartupOffsetsOperator,
+    SpecificOffsets,
+    Timestamp,
+    kafka_spark_batch,
+)
+from tests.airflow import reader
+
+COMMON: dict[str, Any] = {"start_date": datetime(2026, 1, 1, tzinfo=UTC), "catchup": False}
+TOPIC, GROUP, OUTPUT = "{{ params.topic }}", "{{ params.group }}", "{{ params.output }}"
+PARAMS = {"topic": "none", "group": "none", "output": "none", "reject": False, "report": True, "first_try_fails": False}
+HOURLY = CronDataIntervalTimetable("0 * * * *", timezone="UTC")
+
+
+@task
+def read(arguments: list[str], output: str, params: Any = None, ti: Any = None) -> None:
+    """Stands for Spark, which may end badly once it has written."""
+    is_broken = params["first_try_fails"] and ti.try_number == 1
+    reader.read_batch(arguments, output, is_reported=params["report"] and not is_broken)
+    if is_broken:
+        raise RuntimeError("the driver ended badly, as the run's conf says")
+
+
+@task
+def read_options(*words: str) -> None:
+    """Stands for a Spark job that knows of no batch."""
+    reader.read_options(*words)
+
+
+@task
+def check(rejected: str) -> None:
+    """Stands for a quality check that anybody can make fail."""
+    if rejected == "True":
+        raise AirflowFailException("rejected, as the run's conf says")
+
+
+def batch(dag_id: str, schedule: Any = None, retries: int = 0, **more: Any) -> None:
+    if get_parsing_context().dag_id not in (None, dag_id):
+        return  # of these DAGs one is enough for a run
+    with DAG(dag_id, schedule=schedule, params=PARAMS, default_args={"retries": retries}, **COMMON):
+        given = {
+            "topics": TOPIC,
+            "application": "not-started.py",
+            "submit": lambda application, arguments: read(arguments, OUTPUT),
+            "before_commit": [check("{{ params.reject }}")],
+            "sensor": {"poke_interval": 0.2, "timeout": 60},
+            "outlets": [Asset(f"asset-of-{dag_id}")],
+        }
+        kafka_spark_batch("orders", **{**given, "pipeline_id": TOPIC, **more})
+
+
+batch("batch", group_id=GROUP, start="earliest")
+batch("batch_retried", group_id=GROUP, start="earliest", retries=1)
+batch("batch_of_group_offsets", group_id=GROUP)
+batch("batch_advancing", group_id=GROUP, start="earliest", on_data_loss="advance")
+batch("hours", schedule=HOURLY, start=Timestamp(), end=Timestamp(), sensor=False)
+batch("hours_awaited", schedule=HOURLY, start=Timestamp(), end=Timestamp(), sensor={"idle_timeout": 1, "timeout": 60})
+batch("windows_without_intervals", schedule=None, start=Timestamp(), end=Timestamp(), sensor=False)
+
+with DAG("old_job", schedule=None, params=PARAMS, default_args={"retries": 0}, **COMMON):
+    resolve = ResolveStartupOffsetsOperator(
+        task_id="resolve", topics=TOPIC, group_id=GROUP, start="earliest", require_report=False, pipeline_id=TOPIC
+    )
+    out = resolve.output
+    words = [out[key] for key in ("assign", "starting_offsets", "ending_offsets", "batch_key")]
+    commit = CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"])
+    resolve >> read_options(*words, OUTPUT) >> check("{{ params.reject }}") >> commit
+
+with DAG("offsets_from_a_task", schedule=None, params=PARAMS, default_args={"retries": 0}, **COMMON):
+
+    @task
+    def where(topic: str) -> dict[str, dict[str, int]]:
+        """The offsets at which another tool has stopped."""
+        return {topic: {"0": 3}}
+
+    start = SpecificOffsets(where(TOPIC), otherwise="earliest")
+    ResolveStartupOffsetsOperator(task_id="resolve", topics=TOPIC, start=start, pipeline_id=TOPIC)
+
+with DAG("partitions_awaited", schedule=None, params=PARAMS, **COMMON):
+    PartitionDiscoverySensor(task_id="wait", topics=TOPIC, min_partitions=2, poke_interval=0.2, timeout=60)

@@ -1,0 +1,241 @@
+"""What people do to a run, and what becomes of the records: each of them is in the output once, in every case."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from testbed.dag_runs import load_dag
+from tests.airflow.conftest import STORE, WIRING, Orders
+
+TASKS = ["orders.wait", "orders.resolve", "orders.read", "check", "orders.commit"]
+HOUR_MS = 3_600_000
+
+
+def test_a_run_reads_what_is_new_and_the_group_follows(orders: Orders, xcom: Any, events: Any) -> None:
+    orders.produce(5)
+    first = orders.run()
+    orders.produce(3)
+    second = orders.run()
+
+    assert (first.state, second.state) == ("success", "success")
+    assert [*orders.rows.values()] == [[0, 1, 2, 3, 4], [5, 6, 7]]
+    assert orders.committed == {0: 8}
+    assert xcom("batch", second, "orders.commit")["read"] == 3
+    assert [event["batch_key"] for event in events(second)] == [[*orders.rows][1]]
+    assert xcom("batch", second, "orders.resolve", "batch_key") == [*orders.rows][1]
+
+
+def test_with_nothing_new_all_tasks_behind_resolve_are_skipped_and_no_event_is_published(
+    orders: Orders, xcom: Any, events: Any
+) -> None:
+    orders.produce(5)
+    orders.run()
+    run = orders.run()
+
+    assert run.state == "success"
+    assert [run.states(task) for task in TASKS] == [["success"], *[["skipped"]] * 4]
+    assert events(run) == []
+    assert "nothing new" in xcom("batch", run, "orders.resolve", "summary")
+
+
+def test_a_driver_that_ends_badly_after_it_has_written_is_started_again_and_writes_into_the_same_place(
+    orders: Orders,
+) -> None:
+    orders.dag_id = "batch_retried"
+    orders.produce(5)
+    run = orders.run(first_try_fails=True)
+
+    assert run.state == "success"
+    assert {task.task_id: task.tries for task in run.tasks}["orders.read"] == 2
+    assert orders.is_exact()
+    assert orders.committed == {0: 5}
+
+
+@pytest.mark.parametrize("downstream", [True, False])
+@pytest.mark.parametrize("task", TASKS)
+def test_whatever_is_cleared_after_a_success_each_record_stays_there_once(
+    orders: Orders, task: str, downstream: bool
+) -> None:
+    orders.produce(5)
+    run = orders.run()
+    key = [*orders.rows]
+    orders.produce(3)
+    cleared = orders.clear(run, task, downstream=downstream)
+
+    assert cleared.state == "success" or (task, downstream) == ("orders.read", False)
+    assert ([*orders.rows], orders.committed) == (key, {0: 5})
+    assert orders.run().state == "success"
+    assert orders.is_exact()
+    assert orders.committed == {0: 8}
+
+
+def test_a_check_that_fails_commits_nothing_and_the_next_run_does_that_batch_again(orders: Orders) -> None:
+    orders.produce(5)
+    rejected = orders.run(reject=True)
+    key = [*orders.rows]
+    orders.produce(3)
+
+    assert (rejected.state, orders.committed) == ("failed", {})
+    assert (orders.run().state, orders.committed, [*orders.rows]) == ("success", {0: 5}, key)
+    assert (orders.run().state, orders.committed) == ("success", {0: 8})
+    assert orders.is_exact()
+
+
+def test_without_a_report_nothing_is_committed(orders: Orders, said: Any) -> None:
+    orders.produce(5)
+    run = orders.run(report=False)
+
+    assert (run.states("orders.commit"), orders.committed) == (["failed"], {})
+    assert "ReadNotVerified" in said()
+
+
+def test_of_two_runs_at_once_one_has_the_batch_and_the_other_one_waits_for_it(
+    orders: Orders, set_run_state: Any, said: Any
+) -> None:
+    orders.produce(5)
+    first = orders.run(reject=True)
+    set_run_state(first, "running")
+    second = orders.run()
+
+    assert second.states("orders.resolve") == ["failed"]
+    assert "OverlappingRun" in said()
+    set_run_state(first, "failed")
+    assert orders.clear(second, "orders.resolve").state == "success"
+    assert orders.is_exact()
+
+
+def test_an_old_job_that_knows_nothing_of_the_package_gets_its_offsets_and_is_trusted(orders: Orders) -> None:
+    orders.dag_id = "old_job"
+    orders.produce(5)
+
+    assert (orders.run(reject=True).state, orders.committed) == ("failed", {})
+    orders.produce(3)
+    assert (orders.run().state, orders.committed) == ("success", {0: 5})
+    assert orders.run().state == "success"
+    assert orders.is_exact()
+
+
+def test_offsets_inside_of_a_config_object_may_be_what_another_task_returns(orders: Orders, xcom: Any) -> None:
+    orders.dag_id = "offsets_from_a_task"
+    orders.produce(5)
+    run = orders.run()
+
+    assert xcom(orders.dag_id, run, "resolve", "starting_offsets") == {orders.topic: {"0": 3}}
+    assert load_dag(WIRING, orders.dag_id).get_task("resolve").upstream_task_ids == {"where"}
+
+
+# ── what changed around a pipeline is refused, and no retry is lost on it ─────────────────────────────────────────────
+
+
+def test_a_group_that_somebody_moved_is_refused_until_a_person_acknowledges_it(orders: Orders, said: Any) -> None:
+    orders.dag_id = "batch_retried"
+    orders.produce(5)
+    orders.run()
+    orders.produce(3)
+    with KafkaCluster(orders.broker.client_config) as cluster:
+        cluster.commit_offsets(orders.group, {TopicPartition(orders.topic, 0): CommittedOffset(2)})
+    refused = orders.run()
+
+    assert (refused.state, {task.task_id: task.tries for task in refused.tasks}["orders.resolve"]) == ("failed", 1)
+    assert "GroupMoved" in said()
+    assert orders.run({"acknowledge": "the group was reset by mistake"}).state == "success"
+    assert orders.is_exact()
+    assert orders.committed == {0: 8}
+
+
+def test_a_lost_checkpoint_location_is_refused_and_does_not_read_everything_again(orders: Orders, said: Any) -> None:
+    orders.produce(5)
+    orders.run()
+    (STORE / orders.topic).rename(STORE / f"{orders.topic}-lost")
+
+    assert orders.run().states("orders.resolve") == ["failed"]
+    assert "CheckpointLost" in said()
+    (STORE / f"{orders.topic}-lost").rename(STORE / orders.topic)
+    assert orders.run().state == "success"
+
+
+def test_records_that_are_gone_fail_the_run_unless_it_may_go_on_without_them(
+    orders: Orders, said: Any, xcom: Any
+) -> None:
+    orders.produce(5)
+    orders.run(reject=True)
+    orders.broker.delete_records({(orders.topic, 0): 2})
+    for file in [*orders.output.rglob("*.json"), *(STORE / orders.topic).rglob("*.report.json")]:
+        file.unlink()  # the driver has not got so far
+
+    assert orders.run().states("orders.resolve") == ["failed"]
+    assert "DataLoss" in said()
+    orders.dag_id = "batch_advancing"
+    run = orders.run()
+    assert run.state == "success"
+    assert [*orders.rows.values()] == [[2, 3, 4]]
+    assert xcom(orders.dag_id, run, "orders.commit")["lost"] == 2
+
+
+# ── windows ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+DAY = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def at(hour: int) -> int:
+    """A moment in that hour of the day, in milliseconds."""
+    return round((DAY + timedelta(hours=hour, minutes=30)).timestamp() * 1000)
+
+
+def after(hour: int) -> datetime:
+    """When the run of that hour is due."""
+    return DAY + timedelta(hours=hour + 1)
+
+
+def test_windows_in_any_order_with_late_records_in_between_have_each_record_once(orders: Orders) -> None:
+    orders.dag_id = "hours"
+    for hour in range(6):
+        orders.produce(4, at(hour))
+    for hours, late in [((3, 1), (0, 3)), ((0, 4), (1, 4)), ((2,), (2, 5)), ((5,), ())]:
+        for hour in hours:
+            assert orders.run(logical_date=after(hour)).state == "success"
+        for hour in late:
+            orders.produce(2, at(hour))
+
+    assert orders.is_exact()
+    assert len(orders.rows) == 6
+
+
+def test_a_window_that_is_run_again_reads_the_same_records_and_one_without_records_is_a_batch_too(
+    orders: Orders,
+) -> None:
+    orders.dag_id = "hours"
+    orders.produce(4, at(1))
+    empty = orders.run(logical_date=after(0))
+    run = orders.run(logical_date=after(1))
+    before = orders.rows
+    orders.produce(4, at(1))
+
+    assert (empty.state, run.state) == ("success", "success")
+    assert orders.clear(run, "orders.resolve").state == "success"
+    assert orders.rows == before
+    window = [(DAY + timedelta(hours=n)).isoformat() for n in (2, 5)]
+    assert orders.run({"window": window}, logical_date=after(9)).state == "success"
+    assert orders.is_exact()
+
+
+def test_a_window_is_waited_for_until_each_partition_has_a_later_record_or_is_idle(orders: Orders) -> None:
+    orders.dag_id = "hours_awaited"
+    orders.produce(4, at(1))
+
+    assert orders.run(logical_date=after(1)).state == "success"
+    assert orders.is_exact()
+
+
+def test_a_run_without_an_interval_has_no_window_and_says_so(orders: Orders, said: Any) -> None:
+    orders.dag_id = "windows_without_intervals"
+    orders.produce(1)
+
+    assert orders.run().states("orders.resolve") == ["failed"]
+    assert "InvalidRequest" in (text := said())
+    assert "interval" in text
