@@ -1,8 +1,8 @@
 """Whether the consumer group is as this pipeline left it.
 
 The mirror puts a mark beside each offset: which pipeline wrote it, after which batch. "As we left it": an offset
-carries our mark, or equals the position, or is what the last plan or claim says that the group held. Before the first commit,
-anything is.
+carries our mark, or equals the position, or is what the last plan or claim says that the group held. Before the first
+commit, anything is.
 """
 
 from __future__ import annotations

@@ -1,0 +1,206 @@
+"""Windows: a range between two cuts, planned in any order, and side by side."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from airflow_kafka_offsets.engine.work import Nothing, Work
+from airflow_kafka_offsets.errors import CheckpointLost, ClusterChanged, DataLoss, OverlappingRun, WindowRefused
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan import window as windows
+from tests.cluster.memory import InMemoryCluster
+from tests.engine.pipeline import HOUR, TOPIC, Pipeline, ranges_of, tp
+
+T0 = 1_800_000_000_000 - 24 * HOUR
+
+
+def at(hour: float) -> int:
+    return int(T0 + hour * HOUR)
+
+
+def plan(pipeline: Pipeline, start: float, end: float, run: str | None = None, **changed: object) -> Work | Nothing:
+    run = run or f"window {start}"
+    return pipeline.whole_run(run, pipeline.window(at(start), at(end), **changed))
+
+
+def test_windows_in_any_order_share_their_cuts(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    cluster.produce(tp(0), [at(hour + 0.5) for hour in range(6)])
+    read = {hour: ranges_of(plan(pipeline, hour, hour + 1))[0] for hour in (3, 0, 5, 1, 4, 2)}
+    assert read == {hour: (hour, hour + 1) for hour in range(6)}
+    newest = pipeline.log.newest()
+    assert [(s.start_ms, s.end_ms) for s in pipeline.log.first_body(newest).covered] == [(at(0), at(6))]
+
+
+def test_a_record_that_comes_late_is_in_the_next_window(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    cluster.produce(tp(0), [at(0.5)])
+    assert ranges_of(plan(pipeline, 0, 1))[0] == (0, 1)
+    cluster.produce(tp(0), [at(0.6), at(1.5)])  # the first one is of the hour that is planned already
+    assert ranges_of(plan(pipeline, 1, 2))[0] == (1, 3)
+
+
+def test_a_window_is_planned_once_and_its_clear_does_it_again(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    cluster.produce(tp(0), [at(0.5)])
+    first = plan(pipeline, 0, 1, "a")
+    again = pipeline.work("a", pipeline.window(at(0), at(1)))
+    assert again.key == first.key
+
+
+def test_a_window_whose_run_is_running_is_its_own(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    cluster.produce(tp(0), [at(0.5)])
+    pipeline.work("a", pipeline.window(at(0), at(1)))
+    pipeline.airflow.running = {"a"}
+    with pytest.raises(OverlappingRun):
+        pipeline.resolve("b", pipeline.window(at(0), at(1)))
+
+
+def test_windows_are_open_side_by_side(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    cluster.produce(tp(0), [at(0.5), at(1.5)])
+    works = [pipeline.work(f"w{hour}", pipeline.window(at(hour), at(hour + 1))) for hour in (1, 0)]
+    for work in works:
+        pipeline.drive(work)
+        pipeline.commit(work)
+    assert [ranges_of(work)[0] for work in works] == [(1, 2), (0, 1)]
+
+
+def test_a_window_without_records_is_a_batch_too(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    assert isinstance(plan(pipeline, 0, 1), Nothing)
+    assert pipeline.log.newest().is_committed
+    cluster.produce(tp(0), [at(0.5)])
+    assert ranges_of(plan(pipeline, 1, 2))[0] == (0, 1)  # late
+
+
+@pytest.mark.parametrize("window", [(0.5, 1.5), (0, 2), (0.25, 0.75)])
+def test_an_overlapping_window_is_refused_and_says_what_is_free(
+    cluster: InMemoryCluster, pipeline: Pipeline, window: tuple[float, float]
+) -> None:
+    plan(pipeline, 0, 1)
+    with pytest.raises(WindowRefused, match="is taken"):
+        plan(pipeline, *window)
+    if window[1] > 1:
+        free = {"window": [at(1), at(window[1])]}
+        work = pipeline.resolve("c", pipeline.window(at(window[0]), at(window[1]), conf=free))
+        assert isinstance(work, Nothing)
+        assert pipeline.log.newest().plan.window == (at(1), at(window[1]))
+
+
+def test_a_window_that_has_not_ended_is_refused(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    with pytest.raises(WindowRefused, match="has not ended"):
+        plan(pipeline, 23, 25)
+
+
+def test_one_record_of_the_future_does_not_hide_what_follows(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    cluster.produce(tp(0), [at(0.5), at(999), at(0.7)])
+    assert ranges_of(plan(pipeline, 0, 1))[0] == (0, 3)
+
+
+def test_a_new_partition_is_read_by_the_window_that_extends_to_the_right(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    plan(pipeline, 0, 1)
+    cluster.add_partitions(TOPIC, 1)
+    cluster.produce(tp(3), [at(0.2), at(1.5), at(2.5)])
+    assert ranges_of(plan(pipeline, 1, 2))[3] == (0, 2)
+
+
+def test_a_partition_that_a_run_does_not_ask_for_is_not_lost(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    cluster.produce(tp(0), [at(0.5), at(1.5), at(2.5)])
+    plan(pipeline, 0, 1)
+    plan(pipeline, 1, 2, exclude=["orders-0"])
+    assert ranges_of(plan(pipeline, 2, 3))[0] == (1, 3)
+
+
+def test_old_cuts_that_differ_where_a_run_does_not_ask_are_refused(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    cluster.produce(tp(0), [at(0.5), at(1.5), at(2.5)])
+    plan(pipeline, 0, 1)
+    plan(pipeline, 2, 3)
+    with pytest.raises(WindowRefused, match="orders-0"):
+        plan(pipeline, 1, 2, exclude=["orders-0"])
+
+
+def test_records_that_are_gone_before_a_new_cut_are_data_loss(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    cluster.produce(tp(0), [at(0.5), at(1.2), at(1.5), at(2.5)])
+    plan(pipeline, 0, 1)
+    cluster.delete_records(tp(0), 2)
+    with pytest.raises(DataLoss, match="offsets 1 to 2 are gone"):
+        plan(pipeline, 1, 2)
+    work = plan(pipeline, 1, 2, on_data_loss="advance")
+    assert (ranges_of(work)[0], work.batch.plan.given_up["lost"]) == ((2, 3), 1)
+
+
+def test_planning_again_keeps_both_cuts(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    cluster.produce(tp(0), [at(0.1), at(0.5), at(1.5)])
+    work = pipeline.work("a", pipeline.window(at(0), at(1)))
+    cluster.delete_records(tp(0), 3)
+    assert isinstance(pipeline.resolve("a", pipeline.window(at(0), at(1), on_data_loss="advance")), Nothing)
+    batch = pipeline.log.newest()
+    body = pipeline.log.body(batch)
+    assert (batch.plan.key, body.ranges[tp(0)][:2]) == (work.key, (2, 2))
+    assert [(d.kind, d.start, d.end) for d in body.decisions] == [("lost", 0, 2)]
+
+
+def test_a_topic_that_is_created_again_is_read_from_its_start(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    cluster.produce(tp(0), [at(0.5), at(1.5)])
+    plan(pipeline, 0, 1)
+    cluster.recreate_topic(TOPIC)
+    cluster.produce(tp(0), [at(1.2), at(1.3)])
+    with pytest.raises(DataLoss, match="re-created"):
+        plan(pipeline, 1, 2)
+    assert ranges_of(plan(pipeline, 1, 2, on_data_loss="advance"))[0] == (0, 2)
+
+
+def test_the_oldest_of_many_stretches_are_merged_and_what_lies_between_is_said(
+    cluster: InMemoryCluster, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(windows, "MOST_STRETCHES", 2)
+    cluster.produce(tp(0), [at(hour + 0.5) for hour in range(6)])
+    plan(pipeline, 0, 1)
+    plan(pipeline, 2, 3)
+    work = plan(pipeline, 4, 5)
+    assert [(d.kind, d.start, d.end, d.keep) for d in work.body.decisions] == [("skipped", 1, 2, True)]
+    with pytest.raises(WindowRefused):
+        plan(pipeline, 1, 2)
+
+
+def test_a_lost_log_and_another_cluster_are_refused(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    pipeline.airflow.has_succeeded_before = True
+    with pytest.raises(CheckpointLost):
+        plan(pipeline, 0, 1)
+    plan(pipeline, 0, 1, conf={"acknowledge": "the location is new"})
+    cluster.cluster_id = "another"
+    with pytest.raises(ClusterChanged):
+        plan(pipeline, 1, 2)
+
+
+def test_a_run_that_was_killed_before_it_named_its_window_is_helped(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    cluster.produce(tp(0), [at(0.5)])
+    work = pipeline.work("a", pipeline.window(at(0), at(1)))
+    pipeline.store.delete(f"orders/windows/{at(0)}--{at(1)}.json")
+    assert pipeline.work("b", pipeline.window(at(0), at(1))).key == work.key
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_record_between_the_first_and_the_last_window_is_read_once(seed: int) -> None:
+    """Late, out of order, and while neighbours are planned; windows in a random order."""
+    rnd = random.Random(seed)
+    cluster = InMemoryCluster()
+    cluster.create_topic(TOPIC, 2)
+    pipeline = Pipeline(cluster)
+    hours = list(range(12))
+    rnd.shuffle(hours)
+    read: Counter[tuple[TopicPartition, int]] = Counter()
+    for hour in hours:
+        for partition in range(2):
+            cluster.produce(tp(partition), [at(rnd.uniform(0, 12)) for _ in range(rnd.randrange(5))])
+        work = plan(pipeline, hour, hour + 1)
+        if isinstance(work, Work):
+            read.update((tp, o) for tp, r in work.body.ranges.items() for o in range(r.start, r.end))
+    assert set(read.values()) <= {1}
+    [stretch] = pipeline.log.first_body(pipeline.log.newest()).covered
+    for partition, cut in stretch.end_cut.items():
+        start = stretch.start_cut[partition].offset
+        assert sorted(o for p, o in read if p == partition) == list(range(start, cut.offset))

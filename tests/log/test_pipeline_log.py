@@ -1,0 +1,94 @@
+"""Names are created once, bodies belong to their headers, and what is torn is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_offsets.errors import StoreDamaged
+from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, pipelines_of, put_job
+from airflow_kafka_offsets.plan.body import Offset, PlanBody, PlannedRange
+from airflow_kafka_offsets.store.memory import MemoryStore
+from tests.log.test_entries import A, B, claim, commit, plan
+
+TP = TopicPartition("orders", 0)
+RUN = RunKey("dag", "scheduled__2026-11-26T00:00:00+00:00", "orders.resolve")
+
+
+@pytest.fixture
+def log() -> PipelineLog:
+    return PipelineLog(MemoryStore(), "orders")
+
+
+def test_of_two_writers_of_an_entry_one_wins(log: PipelineLog) -> None:
+    assert log.append(1, 1, plan(A))
+    assert not PipelineLog(log.store, "orders").append(1, 1, plan(B))
+    assert log.existing(1).owner == A
+
+
+def test_the_newest_batch_is_the_one_with_the_highest_number(log: PipelineLog) -> None:
+    assert log.newest() is None
+    for number in (1, 2, 99, 100, 101):
+        log.append(number, 1, plan(number=number))
+    assert log.newest().number == 101
+
+
+def test_a_batch_of_which_only_a_body_was_written_is_none(log: PipelineLog) -> None:
+    log.append(1, 1, plan())
+    log.write_body(2, 1, PlanBody())
+    assert log.newest().number == 1
+
+
+def test_a_body_is_read_by_the_header_that_names_it(log: PipelineLog) -> None:
+    body = PlanBody({TP: PlannedRange(0, 5, 1)})
+    log.append(7, 1, plan(ranges=log.write_body(7, 1, body)))
+    log.append(7, 2, commit(A).__class__(by=A, at_ms=1, plan_id="1f", ranges=log.write_body(7, 2, {TP: Offset(5)})))
+    again = PipelineLog(log.store, "orders")
+    batch = again.existing(7)
+    assert (again.body(batch), again.position_after(batch)) == (body, {TP: Offset(5)})
+
+
+def test_a_body_that_another_one_took_the_place_of_is_named(log: PipelineLog) -> None:
+    name = log.write_body(7, 1, PlanBody({TP: PlannedRange(0, 5)}))
+    other = log.write_body(7, 1, PlanBody({TP: PlannedRange(0, 9)}))
+    log.append(7, 1, plan(ranges=name))
+    objects = log.store.objects
+    folder = log.folder(7)
+    objects[f"{folder}/{name.name}"] = objects[f"{folder}/{other.name}"]
+    with pytest.raises(StoreDamaged, match=name.name):
+        log.body(log.existing(7))
+
+
+def test_a_torn_header_is_named(log: PipelineLog) -> None:
+    log.append(1, 1, plan())
+    name = f"{log.folder(1)}/1.json"
+    log.store.objects[name] = log.store.objects[name][:-9]
+    with pytest.raises(StoreDamaged, match=r"0000000001/1\.json"):
+        PipelineLog(log.store, "orders").newest()
+
+
+def test_a_missing_entry_is_named(log: PipelineLog) -> None:
+    log.append(1, 1, plan())
+    log.append(1, 3, claim(B))
+    with pytest.raises(StoreDamaged, match="without gaps"):
+        log.existing(1)
+
+
+def test_a_run_and_a_window_are_bound_once(log: PipelineLog) -> None:
+    assert log.batch_of(RUN) is None
+    assert [log.bind(RUN, 3), log.bind(RUN, 4), log.batch_of(RUN)] == [3, 3, 3]
+    assert [log.name_window((0, 9), 3), log.name_window((0, 9), 4), log.batch_of_window((0, 9))] == [3, 3, 3]
+
+
+def test_pipelines_and_shards_have_folders_of_their_own() -> None:
+    store = MemoryStore()
+    for name in ("orders", "orders/0-of-2", "x y"):
+        PipelineLog(store, name).append(1, 1, plan())
+    assert len(pipelines_of(store)) == 3
+    assert [PipelineLog(store, "orders/1-of-2").newest(), PipelineLog(store, "x y").newest().number] == [None, 1]
+
+
+def test_a_job_object_is_named_by_its_digest() -> None:
+    store = MemoryStore()
+    assert put_job(store, "orders", {"version": 1}) == put_job(store, "orders", {"version": 1})
+    assert put_job(store, "orders", {"version": 1, "rows": None}) != put_job(store, "orders", {"version": 1})

@@ -1,0 +1,46 @@
+"""Caps are shared fairly, and shards are Flink's."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.plan.body import PlannedRange
+from airflow_kafka_offsets.plan.cap import cap_ranges, fair_shares, flink_owner
+
+sizes = st.lists(st.integers(0, 50), min_size=1, max_size=8)
+
+
+@given(sizes, st.integers(1, 200), st.integers(0, 100))
+def test_a_share_is_never_more_than_wanted_and_all_that_is_allowed_is_given(
+    wanted: list[int], total: int, first: int
+) -> None:
+    shares = fair_shares(wanted, total, first)
+    assert all(0 <= share <= want for share, want in zip(shares, wanted, strict=True))
+    assert sum(shares) == min(total, sum(wanted))
+    unmet = [share for share, want in zip(shares, wanted, strict=True) if share < want]
+    assert not unmet or max(shares) - min(unmet) <= 1 or max(shares) <= min(unmet) + 1
+
+
+@given(sizes, st.integers(1, 3))
+def test_with_a_small_cap_every_partition_has_its_turn(wanted: list[int], cap: int) -> None:
+    starts = [0] * len(wanted)
+    for _ in range(sum(wanted)):
+        ranges = {
+            TopicPartition("t", n): PlannedRange(start, want)
+            for n, (start, want) in enumerate(zip(starts, wanted, strict=True))
+        }
+        capped = cap_ranges(ranges, cap)
+        starts = [capped[TopicPartition("t", n)].end for n in range(len(wanted))]
+    assert starts == wanted
+
+
+@pytest.mark.parametrize(("topic", "owners"), [("ow-orders", [2, 3, 0]), ("ow-clicks", [0, 1, 2])])
+def test_shards_are_those_of_flinks_assigner(topic: str, owners: list[int]) -> None:
+    """Observed with real Flink, four subtasks (H1)."""
+    assert [flink_owner(TopicPartition(topic, n), 4) for n in range(3)] == owners
+
+
+def test_no_shards_are_an_error() -> None:
+    with pytest.raises(ValueError, match="not positive"):
+        flink_owner(TopicPartition("t", 0), 0)
