@@ -72,7 +72,7 @@ NOT_AUTHORIZED = {
 _HOPELESS = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE, KafkaError.SASL_AUTHENTICATION_FAILED}
 _PASSING = re.compile(r"Temporary failure in name resolution|Failed to acquire SASL OAUTHBEARER token", re.IGNORECASE)
 _QUICK = {"reconnect.backoff.ms": 10}  # a new client pauses once on its way from the bootstrap server to a broker
-_PREFIX = re.compile(r"^\[thrd:[^\]]*\]:\s*")
+_PREFIX = re.compile(r"^(?:\w+ \[rdkafka#[^\]]*\] )?\[thrd:[^\]]*\]:\s*")
 _NEUTRAL_GROUP = (
     "airflow-kafka-offsets"  # a consumer without a group's name aborts the process; it needs no right on it
 )
@@ -163,16 +163,18 @@ class Connection:
         return settings_of.principal(self._config, self._tokens.token if self._tokens else None)
 
     def consumer(
-        self, isolation_level: IsolationLevel, topic: str, group_id: str | None = None
+        self, isolation_level: IsolationLevel | None, topic: str, group_id: str | None = None
     ) -> Clients[OffsetConsumer]:
         """The consumer of this isolation level, which look-ups and the group share; another group gets a new one.
 
+        :param isolation_level: ``None``: any, for log starts.
         :param topic: a new consumer asks for it first: without that, every twentieth stops for 0.7 s at a look-up.
         """
-        known = self._consumers.get(isolation_level)
+        level = isolation_level or next(iter(self._consumers), None) or "read_uncommitted"
+        known = self._consumers.get(level)
         if known is None or group_id not in (None, known.group_id):
-            settings = {"group.id": group_id or _NEUTRAL_GROUP, "isolation.level": isolation_level}
-            known = self._consumers[isolation_level] = self.new_consumer(settings, topic)
+            settings = {"group.id": group_id or _NEUTRAL_GROUP, "isolation.level": level}
+            known = self._consumers[level] = self.new_consumer(settings, topic)
         return known
 
     def new_consumer(self, settings: Mapping[str, Any], topic: str | None = None) -> Clients[OffsetConsumer]:

@@ -32,7 +32,7 @@ _WHAT = "look up offsets"
 
 
 def log_start_offsets(connection: Connection, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-    found = _look_up(connection, dict.fromkeys(partitions, _LOG_START), "read_uncommitted")
+    found = _look_up(connection, dict.fromkeys(partitions, _LOG_START), None)
     return {tp: answer.offset for tp, answer in found.items()}
 
 
@@ -82,7 +82,7 @@ def newest_timestamps(
 def _look_up(
     connection: Connection,
     asked: Mapping[TopicPartition, int],
-    isolation_level: IsolationLevel,
+    isolation_level: IsolationLevel | None,
     *,
     by_time: bool = False,
 ) -> dict[TopicPartition, KafkaTopicPartition]:
