@@ -1,4 +1,3 @@
-import static org.apache.spark.sql.functions.col;
 import static org.apache.spark.sql.functions.count;
 import static org.apache.spark.sql.functions.countDistinct;
 import static org.apache.spark.sql.functions.lit;
@@ -17,13 +16,15 @@ import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Comparator;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.UUID;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -34,122 +35,117 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
-import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.clients.admin.ListOffsetsResult;
-import org.apache.kafka.clients.admin.OffsetSpec;
-import org.apache.kafka.clients.admin.TopicDescription;
-import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 
 /**
- * A Spark job in Java that reads a batch of airflow_kafka_offsets, writes it and reports it. docs/formats.md says what each step has to
- * hold. Copy this file: nothing of it is in a jar of ours. It needs Spark, Spark's Kafka source, and what Spark has itself.
+ * A whole driver in Java: docs/job-contract.md in one file. Copy it; it needs what Spark and Spark's Kafka source bring.
  *
- * <p>The order is the promise: begin on record, look, write, look, report. A driver cannot be stopped from outside, so it looks whether
- * somebody has taken its place.
+ * <p>The order is the promise: begin, look, read, write, look, report. A driver cannot be stopped from outside, so it looks whether it still
+ * has its place.
  */
 public final class ReportBatch {
   private static final ObjectMapper JSON = new ObjectMapper();
-  private static final String CLIENT = "spark.kafka_offsets.client_properties", HANDED_OVER = "handed-over:";
   private static final Pattern DIGEST = Pattern.compile("(?s)(.*),\"sha256\":\"([0-9a-f]{64})\"}");
   private static final Pattern ENTRY = Pattern.compile("([1-9][0-9]*)\\.json");
-  private static final Pattern ATTEMPT = Pattern.compile("([0-9]+)-([0-9]{6,17})-([a-z0-9]+)\\.(begun|report)\\.json");
+  private static final Pattern BEGUN = Pattern.compile("([1-9][0-9]*)-([a-z0-9]+)\\.begun\\.json");
 
-  /** A range of the split, as the plan lists it. The end is the first offset that is not read. */
+  /** Offsets of one partition; the end is not included. */
   private record Range(String topic, int partition, long start, long end) {}
 
   private final SparkSession spark;
   private final FileSystem files;
-  private final Path root;
-  private final String planObject, folder;
+  private final Path folder;
+  private final String output;
+  private final int entry;
   private final JsonNode plan;
-  private final int split;
-  private final List<Range> ranges = new ArrayList<>();
+  private final List<Range> ranges, skips;
   private final Map<String, String> kafka = new HashMap<>();
+  private Dataset<Row> records;
   private long attempt;
   private String random;
 
-  /** The batch that the job's arguments name. Arguments with other names are the job's own. */
-  public ReportBatch(SparkSession spark, String[] arguments) throws Exception {
+  /**
+   * The batch that the arguments name. Arguments with other names are the job's own.
+   *
+   * @param output names what the job writes, such as <code>files:/lake/orders</code>; null: it has no name.
+   */
+  public ReportBatch(SparkSession spark, String[] arguments, String output) throws Exception {
     this.spark = spark;
+    this.output = output;
     Map<String, String> given = named(arguments);
-    if (given.containsKey("--rows")) {
-      throw new IllegalArgumentException("The resolve task has value= or another parameter for rows, which this job cannot follow.");
+    if (!given.containsKey("--plan")) {
+      throw new IllegalArgumentException("This job was started without arguments: give it what the resolve task returned.");
     }
-    planObject = given.get("--plan");
-    folder = planObject.substring(0, planObject.lastIndexOf('/'));
-    split = Integer.parseInt(given.get("--split"));
+    if (given.containsKey("--job")) {
+      throw new IllegalArgumentException("The DAG has sink=, which this job cannot follow.");
+    }
     Configuration hadoop = spark.sparkContext().hadoopConfiguration();
-    root = new Path(asSparkNamesIt(given.get("--work-store"), hadoop));
-    FileSystem found = root.getFileSystem(hadoop);
-    // Hadoop's checksums beside local files are names that nobody expects in the work store.
-    files = found instanceof LocalFileSystem local ? local.getRawFileSystem() : found;
-    plan = read(planObject).get("plan");
-    if (!plan.get("plan_id").asText().equals(given.get("--plan-id"))) {
-      throw new IllegalStateException("Object " + planObject + " holds plan " + plan.get("plan_id") + ", not " + given.get("--plan-id"));
-    }
-    plan.get("topics").fields().forEachRemaining(topic -> takeRanges(topic.getKey(), topic.getValue()));
+    Path header = new Path(asSparkNamesIt(given.get("--plan"), hadoop));
+    folder = header.getParent();
+    entry = Integer.parseInt(header.getName().replace(".json", ""));
+    FileSystem found = folder.getFileSystem(hadoop);
+    files = found instanceof LocalFileSystem local ? local.getRawFileSystem() : found; // without files of checksums
+    plan = read(header.getName());
+    JsonNode body = read(plan.get("ranges").get("name").asText());
+    ranges = rangesOf(body.get("ranges"));
+    skips = rangesOf(body.get("skips"));
     kafka.putAll(clientProperties(hadoop));
     kafka.putIfAbsent("bootstrap.servers", given.get("--bootstrap-servers"));
   }
 
   /** What each row has in its column <code>kafka_batch</code>. */
   public String key() {
-    return plan.get("batch").get("key").asText();
+    return plan.get("key").asText();
   }
 
-  /** What each row has in its column <code>kafka_split</code>. */
-  public int split() {
-    return split;
-  }
-
-  /** The records of this split. From here on the commit waits for the report of this attempt, or of a later one. */
+  /** Begin the attempt. From here on the batch only verifies with the report of this attempt, or of a later one. */
   public Dataset<Row> records() throws Exception {
     List<String> names = list();
-    if (isReplaced(names)) {
-      throw new IllegalStateException("Batch " + key() + " was planned anew: nothing was begun. The run's new arguments are for this.");
-    }
-    refuseOtherRecords(true);
-    begin(names);
+    requireCurrent(names);
+    refuseOtherOutput(names);
+    attempt = 1 + begun(names).stream().mapToLong(other -> Long.parseLong(other.group(1))).max().orElse(0);
+    random = UUID.randomUUID().toString().substring(0, 8);
+    write("begun", about());
     look();
-    if (ranges.isEmpty()) {
-      return spark.sql("SELECT CAST(NULL AS BINARY) key, CAST(NULL AS BINARY) value, '' topic, 0 partition, 0L offset, "
+    List<Range> toRead = ranges.stream().filter(range -> range.start() < range.end()).toList();
+    if (toRead.isEmpty()) {
+      return records = spark.sql("SELECT CAST(NULL AS BINARY) key, CAST(NULL AS BINARY) value, '' topic, 0 partition, 0L offset, "
           + "current_timestamp() timestamp, 0 timestampType WHERE false");
     }
     Map<String, String> options = new HashMap<>();
     kafka.forEach((name, value) -> options.put("kafka." + name, value));
     options.put("kafka.isolation.level", plan.get("isolation_level").asText());
     options.put("failOnDataLoss", "true");
-    options.put("assign", JSON.writeValueAsString(byTopic(Collectors.mapping(Range::partition, Collectors.toList()))));
-    options.put("startingOffsets", JSON.writeValueAsString(byTopic(Collectors.toMap(Range::partition, Range::start))));
-    options.put("endingOffsets", JSON.writeValueAsString(byTopic(Collectors.toMap(Range::partition, Range::end))));
-    return spark.read().format("kafka").options(options).load();
-  }
-
-  /** Call it right before the output changes. It throws where somebody has taken this attempt's place. */
-  public void look() throws Exception {
-    if (isOvertaken()) {
-      store("report", report("rows", Map.of(), false)); // takes nothing from a split that is finished
-      throw new IllegalStateException("Another job does split " + split + " of batch " + key() + ": this one wrote nothing.");
+    options.put("assign", byTopic(toRead, Collectors.mapping(Range::partition, Collectors.toList())));
+    options.put("startingOffsets", byTopic(toRead, Collectors.toMap(Range::partition, Range::start)));
+    options.put("endingOffsets", byTopic(toRead, Collectors.toMap(Range::partition, Range::end)));
+    records = spark.read().format("kafka").options(options).load();
+    for (Range skip : skips) {
+      records = records.where(String.format("NOT (topic = '%s' AND partition = %d AND offset >= %d AND offset < %d)",
+          skip.topic(), skip.partition(), skip.start(), skip.end()));
     }
+    return records;
   }
 
-  /** Call it where the write has failed: what a late driver may have spoilt is then verified by nobody. */
-  public void writeFailed() throws Exception {
-    if (isOvertaken()) {
-      begin(list());
+  /** Call it right before the output changes. It throws where this driver has lost its place. */
+  public void look() throws Exception {
+    List<String> names = list();
+    requireCurrent(names);
+    for (Matcher other : begun(names)) {
+      if (Long.parseLong(other.group(1)) >= attempt && !other.group(2).equals(random)) {
+        throw new IllegalStateException("Attempt " + other.group(1) + " at batch " + key() + " has begun since: nothing is reported.");
+      }
     }
   }
 
   /**
    * Count what was written, and report it.
    *
-   * @param written reads the output back, with the columns topic, partition and offset of the source.
-   * @param records what {@link #records} gave; compared where offsets have no record.
+   * @param written reads the output back, with the source's topic, partition and offset.
    */
-  public void report(Dataset<Row> written, Dataset<Row> records) throws Exception {
+  public void report(Dataset<Row> written) throws Exception {
     Dataset<Row> offsets = offsetsOf(written);
     Map<String, Map<Integer, long[]>> counts = new TreeMap<>();
     for (Row row : offsets.groupBy("topic", "partition")
@@ -157,185 +153,156 @@ public final class ReportBatch {
       counts.computeIfAbsent(row.getString(0), topic -> new TreeMap<>())
           .put(row.getInt(1), new long[] {row.getLong(2), row.getLong(3), row.getLong(4), row.getLong(5)});
     }
-    String proof = isWhole(counts) || !isSame(offsets, offsetsOf(records)) ? "rows" : "compared";
-    refuseOtherRecords(false);
-    if (isOvertaken()) {
-      begin(list()); // an attempt that never reports: what both may have written is to be written anew
-      throw new IllegalStateException("Another job does split " + split + " of batch " + key() + ": write it anew.");
+    // Offsets without a record: only what a scan of Kafka does not have either is a gap.
+    boolean gaps = ranges.stream().anyMatch(range -> planned(range) > of(counts, range)[1]) && isSame(offsets, offsetsOf(records));
+    ObjectNode report = about();
+    ObjectNode topics = report.putObject("counts");
+    for (Range range : ranges) {
+      counts.computeIfAbsent(range.topic(), topic -> new TreeMap<>()).putIfAbsent(range.partition(), new long[4]);
     }
-    store("report", report(proof, counts, true));
-  }
-
-  // What is said of the attempt
-
-  private ObjectNode report(String proof, Map<String, Map<Integer, long[]>> counts, boolean wrote) {
-    ObjectNode report = JSON.createObjectNode().put("version", 1).put("plan_id", plan.get("plan_id").asText()).put("split", split)
-        .put("attempt", attempt).put("wrote", wrote).put("proof", proof);
-    report.set("output", plan.get("output"));
-    report.putNull("rows");
-    ObjectNode topics = report.putObject("topics");
+    Map<String, Map<Integer, Long>> sizes = ranges.stream().collect(
+        Collectors.groupingBy(Range::topic, Collectors.toMap(Range::partition, this::planned)));
     counts.forEach((topic, partitions) -> {
       ObjectNode columns = topics.putObject(topic);
-      ArrayNode numbers = columns.putArray("partition");
-      partitions.keySet().forEach(numbers::add);
-      String[] names = {"row_count", "offset_count", "first_offset", "last_offset"};
-      for (int column = 0; column < names.length; column++) {
-        ArrayNode values = columns.putArray(names[column]);
-        for (long[] ofPartition : partitions.values()) {
-          values.add(ofPartition[column]);
+      Map<String, ArrayNode> column = new HashMap<>();
+      for (String name : List.of("partition", "rows", "bad", "filtered", "offsets", "gaps", "first", "last")) {
+        column.put(name, columns.putArray(name));
+      }
+      partitions.forEach((partition, counted) -> {
+        long size = sizes.getOrDefault(topic, Map.of()).getOrDefault(partition, 0L);
+        column.get("partition").add(partition);
+        column.get("rows").add(counted[0]);
+        column.get("bad").add(0);
+        column.get("filtered").add(0);
+        column.get("offsets").add(counted[1]);
+        column.get("gaps").add(gaps ? size - counted[1] : 0);
+        column.get("first").add(counted[1] == 0 ? null : counted[2]);
+        column.get("last").add(counted[1] == 0 ? null : counted[3]);
+      });
+    });
+    look();
+    write("report", report);
+  }
+
+  // The place among the attempts
+
+  private ObjectNode about() {
+    return JSON.createObjectNode().put("version", 1).put("plan_id", plan.get("plan_id").asText()).putNull("job").put("output", output);
+  }
+
+  private void requireCurrent(List<String> names) throws Exception {
+    String last = "plan";
+    for (int k : entries(names)) {
+      if (k > entry) {
+        last = read(k + ".json").get("entry").asText();
+        if (last.equals("plan")) {
+          throw new IllegalStateException("Entry " + k + " of batch " + key() + " is a newer plan: this job stops.");
         }
+      }
+    }
+    if (last.equals("commit")) {
+      throw new IllegalStateException("Batch " + key() + " is committed: this job stops.");
+    }
+  }
+
+  private void refuseOtherOutput(List<String> names) throws Exception {
+    long acknowledged = 0;
+    for (int k : entries(names)) {
+      acknowledged = Math.max(acknowledged, read(k + ".json").path("acknowledged").asLong(0));
+    }
+    Set<String> settled = new HashSet<>(), others = new TreeSet<>();
+    for (Matcher begun : begun(names)) {
+      String theirs = String.valueOf(read(begun.group()).get("output").asText(null));
+      (Long.parseLong(begun.group(1)) <= acknowledged ? settled : others).add(theirs);
+    }
+    String before = plan.get("output").asText(null), ours = String.valueOf(output);
+    if (before != null && !settled.contains(ours)) {
+      others.add(before);
+    }
+    others.removeAll(List.of("null", ours));
+    if (!others.isEmpty()) {
+      throw new IllegalStateException("This job writes " + ours + ", and batch " + key() + " was written to " + others + ". Write that again, "
+          + "or acknowledge the change: kafka-offsets reset " + plan.get("pipeline").asText() + " --start current");
+    }
+  }
+
+  private static List<Matcher> begun(List<String> names) {
+    return names.stream().map(BEGUN::matcher).filter(Matcher::matches).toList();
+  }
+
+  private static List<Integer> entries(List<String> names) {
+    return names.stream().map(ENTRY::matcher).filter(Matcher::matches).map(name -> Integer.parseInt(name.group(1))).sorted().toList();
+  }
+
+  // What is read and counted
+
+  private static List<Range> rangesOf(JsonNode topics) {
+    List<Range> found = new ArrayList<>();
+    topics.fields().forEachRemaining(topic -> {
+      JsonNode columns = topic.getValue();
+      for (int row = 0; row < columns.get("partition").size(); row++) {
+        found.add(new Range(topic.getKey(), columns.get("partition").get(row).asInt(), columns.get("start").get(row).asLong(),
+            columns.get("end").get(row).asLong()));
       }
     });
-    return report;
+    return found;
   }
 
-  private void begin(List<String> names) throws Exception {
-    attempt = 1 + attempts(names).stream().mapToLong(found -> Long.parseLong(found.group(2))).max().orElse(0);
-    random = UUID.randomUUID().toString().substring(0, 8);
-    ObjectNode begun = JSON.createObjectNode().put("version", 1).put("plan_id", plan.get("plan_id").asText());
-    begun.set("output", plan.get("output"));
-    store("begun", begun.putNull("set_aside"));
+  private long planned(Range range) {
+    return range.end() - range.start() - skips.stream()
+        .filter(skip -> skip.topic().equals(range.topic()) && skip.partition() == range.partition())
+        .mapToLong(skip -> skip.end() - skip.start()).sum();
   }
 
-  private boolean isOvertaken() throws Exception {
-    List<String> names = list();
-    for (Matcher other : attempts(names)) {
-      if (Long.parseLong(other.group(2)) < attempt || other.group(3).equals(random)) {
-        continue;
-      }
-      String name = other.group().replace(".begun.", ".report.");
-      if (!names.contains(name) || read(folder + "/" + name).get("wrote").asBoolean()) {
-        return true;
-      }
-    }
-    return isReplaced(names);
+  private static long[] of(Map<String, Map<Integer, long[]>> counts, Range range) {
+    return counts.getOrDefault(range.topic(), Map.of()).getOrDefault(range.partition(), new long[4]);
   }
 
-  private boolean isReplaced(List<String> names) throws Exception {
-    long own = Long.parseLong(planObject.substring(folder.length() + 1, planObject.length() - ".json".length()));
-    for (String name : names) {
-      Matcher entry = ENTRY.matcher(name);
-      if (entry.matches() && Long.parseLong(entry.group(1)) > own) {
-        String kind = read(folder + "/" + name).get("entry").asText();
-        if (kind.equals("plan") || kind.equals("cleaned")) {
-          return true;
-        }
-      }
-    }
-    return false;
-  }
-
-  private List<Matcher> attempts(List<String> names) {
-    return names.stream().map(ATTEMPT::matcher).filter(Matcher::matches)
-        .filter(found -> Integer.parseInt(found.group(1)) == split).collect(Collectors.toList());
-  }
-
-  // What is read
-
-  private void takeRanges(String topic, JsonNode columns) {
-    for (int row = 0; row < columns.get("partition").size(); row++) {
-      JsonNode readers = columns.get("split").get(row);
-      int partition = columns.get("partition").get(row).asInt();
-      if (readers.isInt() && readers.asInt() == split) {
-        ranges.add(new Range(topic, partition, columns.get("start_offset").get(row).asLong(), columns.get("end_offset").get(row).asLong()));
-      } else if (readers.isArray()) { // pieces: [split, start_offset, end_offset]
-        for (JsonNode piece : readers) {
-          if (piece.get(0).asInt() == split) {
-            ranges.add(new Range(topic, partition, piece.get(1).asLong(), piece.get(2).asLong()));
-          }
-        }
-      }
-    }
-    ranges.sort(Comparator.comparing(Range::topic).thenComparing(Range::partition));
-  }
-
-  private <T> Map<String, T> byTopic(Collector<Range, ?, T> ofTopic) {
-    return ranges.stream().collect(Collectors.groupingBy(Range::topic, ofTopic));
-  }
-
-  /** Throws where a topic was made anew: Spark would read the new one. Before the write also where records are gone. */
-  private void refuseOtherRecords(boolean before) throws Exception {
-    if (ranges.isEmpty()) {
-      return;
-    }
-    try (Admin admin = Admin.create(new HashMap<String, Object>(kafka))) {
-      List<String> names = ranges.stream().map(Range::topic).distinct().toList();
-      for (TopicDescription topic : admin.describeTopics(names).allTopicNames().get().values()) {
-        JsonNode planned = plan.get("topics").get(topic.name()).get("topic_id");
-        if (!planned.isNull() && !planned.asText().replace('+', '-').replace('/', '_').equals(topic.topicId().toString())) {
-          throw new IllegalStateException("Topic " + topic.name() + " was made anew since the plan: nothing is reported.");
-        }
-      }
-      if (before) {
-        Map<TopicPartition, OffsetSpec> asked = new HashMap<>();
-        ranges.forEach(range -> asked.put(new TopicPartition(range.topic(), range.partition()), OffsetSpec.earliest()));
-        Map<TopicPartition, ListOffsetsResult.ListOffsetsResultInfo> starts = admin.listOffsets(asked).all().get();
-        for (Range range : ranges) {
-          if (starts.get(new TopicPartition(range.topic(), range.partition())).offset() > range.start()) {
-            throw new IllegalStateException(range + ": records are gone from Kafka. Nothing was begun, the output stays as it is.");
-          }
-        }
-      }
-    }
+  private static <T> String byTopic(List<Range> ranges, Collector<Range, ?, T> ofTopic) throws IOException {
+    return JSON.writeValueAsString(ranges.stream().collect(Collectors.groupingBy(Range::topic, ofTopic)));
   }
 
   private static Dataset<Row> offsetsOf(Dataset<Row> frame) {
-    return frame.select(col("topic").cast("string").as("topic"), col("partition").cast("int").as("partition"),
-        col("offset").cast("bigint").as("offset"));
-  }
-
-  private boolean isWhole(Map<String, Map<Integer, long[]>> counts) {
-    long found = counts.values().stream().mapToLong(Map::size).sum();
-    return found == ranges.size() && ranges.stream().allMatch(range -> {
-      long size = range.end() - range.start();
-      long[] ofPartition = counts.getOrDefault(range.topic(), Map.of()).get(range.partition());
-      return Arrays.equals(ofPartition, new long[] {size, size, range.start(), range.end() - 1});
-    });
+    return frame.selectExpr("CAST(topic AS STRING) topic", "CAST(partition AS INT) partition", "CAST(offset AS BIGINT) offset");
   }
 
   private static boolean isSame(Dataset<Row> one, Dataset<Row> other) {
     return one.exceptAll(other).isEmpty() && other.exceptAll(one).isEmpty();
   }
 
-  // The work store, through the file systems that Spark has
+  // The checkpoint location, by the file systems that Spark has
+
+  private List<String> list() throws IOException {
+    return Arrays.stream(files.listStatus(folder)).map(FileStatus::getPath).map(Path::getName).toList();
+  }
 
   private JsonNode read(String name) throws Exception {
     String text;
-    try (InputStream stream = files.open(new Path(root + "/" + name))) {
+    try (InputStream stream = files.open(new Path(folder, name))) {
       text = new String(stream.readAllBytes(), StandardCharsets.UTF_8);
+    } catch (FileNotFoundException absent) {
+      throw new IOException("Object " + name + " of " + folder + " is not there: this driver must reach the checkpoint location.");
     }
     Matcher whole = DIGEST.matcher(text);
     if (!whole.matches() || !whole.group(2).equals(digest(whole.group(1)))) {
-      throw new IOException("Object " + name + " of the work store is torn, or was altered.");
+      throw new IOException("Object " + name + " of " + folder + " was cut off or altered.");
     }
-    JsonNode value = JSON.readTree(text);
-    if (value.get("version").asInt() != 1) {
-      throw new IOException("Object " + name + " has version " + value.get("version") + ", which this job does not know.");
-    }
-    return value;
+    return JSON.readTree(text);
   }
 
-  private void store(String kind, ObjectNode value) throws Exception {
+  private void write(String kind, ObjectNode value) throws Exception {
     String body = JSON.writeValueAsString(value);
     body = body.substring(0, body.length() - 1);
     byte[] data = (body + ",\"sha256\":\"" + digest(body) + "\"}").getBytes(StandardCharsets.UTF_8);
-    Path object = new Path(String.format("%s/%s/%d-%06d-%s.%s.json", root, folder, split, attempt, random, kind));
+    Path object = new Path(folder, attempt + "-" + random + "." + kind + ".json");
     // An object store shows an object when it is whole; a file is visible while it is written.
-    boolean atOnce = List.of("s3a", "s3", "gs", "abfs", "abfss").contains(files.getUri().getScheme());
-    Path draft = atOnce ? object : new Path(object.getParent(), "." + UUID.randomUUID().toString().replace("-", "") + ".draft");
+    boolean isWhole = List.of("s3a", "s3", "gs", "abfs", "abfss").contains(files.getUri().getScheme());
+    Path draft = isWhole ? object : new Path(folder, "." + UUID.randomUUID().toString().replace("-", "") + ".draft");
     try (OutputStream stream = files.create(draft, true)) {
       stream.write(data);
     }
-    if (!atOnce && !files.rename(draft, object)) {
+    if (!isWhole && !files.rename(draft, object)) {
       throw new IOException("Could not rename " + draft + " to " + object);
-    }
-  }
-
-  private List<String> list() throws IOException {
-    try {
-      return Arrays.stream(files.listStatus(new Path(root + "/" + folder))).map(FileStatus::getPath).map(Path::getName).toList();
-    } catch (FileNotFoundException nothing) {
-      return List.of();
     }
   }
 
@@ -344,25 +311,21 @@ public final class ReportBatch {
   }
 
   private static String asSparkNamesIt(String uri, Configuration hadoop) {
-    if (uri.startsWith("s3://") && hadoop.get("fs.s3.impl") == null) {
-      return "s3a" + uri.substring(2);
-    }
-    return uri.contains(":") ? uri : "file:" + uri;
+    return uri.startsWith("s3://") && hadoop.get("fs.s3.impl") == null ? "s3a" + uri.substring(2) : uri.replaceFirst("^/", "file:///");
   }
 
-  /** The settings that SparkSubmitPlanOperator hands over, or that lie where the driver runs: a file as Kafka's own tools take it. */
+  /** The settings of the Kafka client: a file that the Spark task hands over, or one that lies where the driver runs. */
   private Map<String, String> clientProperties(Configuration hadoop) throws IOException {
-    String where = spark.conf().get(CLIENT, null);
+    String where = spark.conf().get("spark.kafka_offsets.client_properties", null);
     Map<String, String> found = new HashMap<>();
     if (where != null) {
-      String path = where.replace(HANDED_OVER, "");
-      Path file = new Path(path.contains(":") ? path : "file:" + path);
+      Path file = new Path(where.replace("handed-over:", "").replaceFirst("^/", "file:///"));
       Properties properties = new Properties();
       try (InputStream stream = file.getFileSystem(hadoop).open(file)) {
         properties.load(stream);
       }
       properties.stringPropertyNames().forEach(name -> found.put(name, properties.getProperty(name)));
-      if (where.startsWith(HANDED_OVER)) {
+      if (where.startsWith("handed-over:")) {
         file.getFileSystem(hadoop).delete(file, false); // it holds secrets, and was made for this driver alone
       }
     }
@@ -375,26 +338,25 @@ public final class ReportBatch {
     for (int at = 0; at < arguments.length; at++) {
       String[] parts = arguments[at].split("=", 2);
       if (parts[0].startsWith("--")) {
-        found.put(parts[0], parts.length == 2 ? parts[1] : at + 1 < arguments.length ? arguments[++at] : "");
+        found.put(parts[0], parts.length == 2 ? parts[1] : at + 1 < arguments.length && !arguments[at + 1].startsWith("--")
+            ? arguments[++at] : "");
       }
     }
     return found;
   }
 
-  /** A whole job: <code>--output PATH</code>, and the arguments of the batch. */
+  /** A whole job: <code>--output FOLDER</code>, and the arguments of the batch. */
   public static void main(String[] arguments) throws Exception {
     SparkSession spark = SparkSession.builder().getOrCreate();
-    ReportBatch batch = new ReportBatch(spark, arguments);
-    String output = named(arguments).get("--output") + "/kafka_batch=" + batch.key() + "/kafka_split=" + batch.split();
-    Dataset<Row> records = batch.records();
-    batch.look();
-    try {
-      records.selectExpr("CAST(value AS STRING) AS body", "topic", "partition", "offset").write().mode("overwrite").parquet(output);
-    } catch (Exception error) {
-      batch.writeFailed();
-      throw error;
+    Map<String, String> given = named(arguments);
+    if (!given.containsKey("--nothing-to-do")) { // the batch is verified, and its records are gone
+      ReportBatch batch = new ReportBatch(spark, arguments, "files:" + given.get("--output"));
+      String folder = given.get("--output") + "/kafka_batch=" + batch.key();
+      Dataset<Row> records = batch.records();
+      batch.look();
+      records.selectExpr("CAST(value AS STRING) AS body", "topic", "partition", "offset").write().mode("overwrite").parquet(folder);
+      batch.report(spark.read().parquet(folder));
     }
-    batch.report(spark.read().parquet(output), records);
     spark.stop();
   }
 }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +13,7 @@ from airflow_kafka_offsets.spark.errors import OtherOutput, StoreUnavailable
 from airflow_kafka_offsets.spark.store import HadoopStore
 from testbed.s3_server import S3Server
 from testbed.spark import s3a_conf
-from tests.spark.plans import PlannedBatch, Plans
+from tests.spark.plans import Plans
 
 
 @pytest.fixture(scope="module")
@@ -82,61 +81,23 @@ def test_a_store_may_be_handed_in(spark: SparkSession, plans: Plans) -> None:
     assert (kinds, planned.attempts) == (["begun.json", "report.json"], [])
 
 
-# ── outputs ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+class Refused:
+    """A sink whose output carries another pipeline's name."""
 
-
-class Nothing:
-    """A sink that writes nothing, under a name."""
-
-    def __init__(self, output: str, planned: PlannedBatch) -> None:
-        self.output, self.planned = output, planned
-        self.checked: list[str] = []
+    output = "delta:/lake/orders"
 
     def check(self, spark: SparkSession, pipeline: str) -> None:
-        assert self.planned.attempts == [1, 2], "it is asked before the attempt begins"
-        self.checked.append(pipeline)
+        raise OtherOutput(f"{pipeline} cannot write {self.output}", "It carries another pipeline's name", "Remove it")
 
     def write(self, batch: Batch, rows: DataFrame) -> None:
-        batch.look()
+        raise AssertionError
 
     def read_back(self, batch: Batch) -> DataFrame:
-        return batch.records
+        raise AssertionError
 
 
-@pytest.mark.parametrize(
-    ("header", "begun", "claimed", "output", "refused_by"),
-    [
-        ({}, [None, None], 0, "delta:/new", None),
-        ({}, ["delta:/new", "delta:/new"], 0, "delta:/new", None),
-        ({}, ["delta:/old", "delta:/new"], 0, "delta:/new", "attempt 1 wrote delta:/old"),
-        ({}, ["delta:/old", "delta:/new"], 1, "delta:/new", None),
-        ({}, ["delta:/old", "delta:/old"], 1, "delta:/new", "attempt 2 wrote delta:/old"),
-        ({"output": "delta:/new"}, [None, None], 0, "delta:/new", None),
-        ({"output": "delta:/old"}, [None, None], 0, "delta:/new", "the batch before wrote delta:/old"),
-        ({"output": "delta:/old"}, ["delta:/new", "delta:/new"], 0, "delta:/new", "the batch before wrote delta:/old"),
-        ({"output": "delta:/old"}, ["delta:/new", "delta:/new"], 2, "delta:/new", None),
-        ({"output": "delta:/old", "acknowledged": 2}, ["delta:/new", None], 0, "delta:/new", None),
-    ],
-)
-def test_an_output_that_nobody_has_acknowledged_is_refused_before_the_attempt(
-    spark: SparkSession,
-    plans: Plans,
-    header: Mapping[str, Any],
-    begun: list[str | None],
-    claimed: int,
-    output: str,
-    refused_by: str | None,
-) -> None:
-    planned = plans.batch({("nowhere", 0): (0, 0)}, pipeline="orders", **header)
-    for number, other in enumerate(begun, 1):
-        planned.begun(number, other)
-    planned.append("claim", acknowledged=claimed)
-    sink = Nothing(output, planned)
-    if refused_by is None:
-        for_each_batch(spark, sink, planned.arguments(entry=1))
-        assert (planned.attempts, planned.report()["output"]) == ([1, 2, 3], output)
-    else:
-        with pytest.raises(OtherOutput, match=f"writes {output}, and {refused_by}.*kafka-offsets reset orders --start"):
-            for_each_batch(spark, sink, planned.arguments(entry=1))
-        assert planned.attempts == [1, 2]
-    assert sink.checked == ["orders"]
+def test_a_sink_refuses_before_the_attempt_begins(spark: SparkSession, plans: Plans) -> None:
+    planned = plans.batch({("nowhere", 0): (0, 0)}, pipeline="orders")
+    with pytest.raises(OtherOutput, match="orders cannot write"):
+        for_each_batch(spark, Refused(), planned.arguments())
+    assert planned.attempts == []

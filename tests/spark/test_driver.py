@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from airflow_kafka_offsets.spark import Batch, count, for_each_batch, read_batch, report_batch
+from airflow_kafka_offsets.spark import Batch, count, for_each_batch, read_batch
 from airflow_kafka_offsets.spark.batch import BAD, FATE, FILTERED, ROW, Written
-from airflow_kafka_offsets.spark.errors import InvalidJob, LateAttempt, StoreUnavailable
+from airflow_kafka_offsets.spark.errors import InvalidJob, StoreUnavailable
 from tests.spark.plans import PlannedBatch, Plans
 
 Filled = Callable[..., str]
@@ -54,29 +54,6 @@ def figures(batch: PlannedBatch, topic: str) -> dict[str, int]:
 # ── what is read ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_exactly_the_planned_records_are_read_and_reported(
-    spark: SparkSession, plans: Plans, filled: Filled, write: Write, tmp_path: Path
-) -> None:
-    topic, other = filled(40, partitions=2), filled(5)
-    ranges = {(topic, 0): (3, 9), (topic, 1): (7, 7), (other, 0): (0, 5)}
-    planned = plans.batch(ranges, skips=[((topic, 0), (5, 6)), ((topic, 0), (7, 8))], pipeline="orders%2F0-of-2")
-    batch = for_each_batch(spark, write, ["--mine", "x", *planned.arguments()])
-    assert batch is not None
-    assert planned.problems() == []
-    rows = spark.read.parquet(f"{tmp_path}/out/kafka_batch={planned.key}")
-    assert offsets(rows.where(f.col("topic") == topic)) == [(0, 3), (0, 4), (0, 6), (0, 8)]
-    assert offsets(rows.where(f.col("topic") == other)) == [(0, n) for n in range(5)]
-    assert planned.counts((topic, 0)) == verified(rows=4, offsets=4) | {"first": 3, "last": 8}
-    assert not list(planned.folder.glob(".*")), "no drafts and no files with checksums"
-
-
-def test_a_batch_without_records_replaces_its_rows_with_none(spark: SparkSession, plans: Plans, write: Write) -> None:
-    planned = plans.batch({("nowhere", 0): (4, 4)})
-    batch = for_each_batch(spark, write, planned.arguments())
-    assert batch is not None
-    assert (batch.ranges, offsets(batch.records), planned.problems()) == ((), [], [])
-
-
 def test_a_batch_says_what_it_is(spark: SparkSession, plans: Plans, filled: Filled) -> None:
     hour = 1_795_168_800_000
     planned = plans.batch({(filled(1), 0): (0, 1)}, number=107, window=[hour, hour + 3_600_000])
@@ -107,14 +84,6 @@ def test_gaps_of_compaction_are_verified_without_a_second_read(
     for_each_batch(spark, write, planned.arguments())
     assert planned.problems() == []
     assert planned.counts((compacted, 0))["gaps"] > 0
-
-
-def test_a_lost_row_is_not_taken_for_a_gap(
-    spark: SparkSession, plans: Plans, with_transactions: str, write: Write
-) -> None:
-    planned = plans.batch({(with_transactions, 0): (0, 12)}, isolation_level="read_committed")
-    for_each_batch(spark, lambda records, batch: write(records.where("offset != 3"), batch), planned.arguments())
-    assert planned.problems() == [f"{(with_transactions, 0)}: 6 offsets and 0 gaps of 12"]
 
 
 def test_what_spark_cannot_observe_is_read_once_more(
@@ -240,47 +209,6 @@ def test_a_write_that_fails_reports_nothing_and_the_next_attempt_is_verified(
     assert (planned.attempts, planned.problems()) == ([1, 2], [])
 
 
-@pytest.mark.parametrize(
-    ("event", "cause"),
-    [
-        (lambda planned: planned.begun(1), "Attempt 1 has begun since"),
-        (lambda planned: planned.begun(7), "Attempt 7 has begun since"),
-        (lambda planned: planned.plan(dict(planned.ranges)), "Entry 2 is a newer plan"),
-        (lambda planned: planned.append("commit"), "Entry 2 has committed the batch"),
-    ],
-    ids=["an attempt with this number", "an attempt with a higher number", "a newer plan", "a commit"],
-)
-def test_a_driver_that_has_lost_its_place_reports_nothing(
-    spark: SparkSession, plans: Plans, filled: Filled, write: Write, event: Any, cause: str
-) -> None:
-    planned = plans.batch({(filled(3), 0): (0, 3)})
-    batch = read_batch(spark, planned.arguments())
-    written = write(batch.records, batch)
-    event(planned)
-    with pytest.raises(LateAttempt, match=cause):
-        batch.look()
-    with pytest.raises(LateAttempt, match=cause):
-        report_batch(batch, written)
-    assert planned.names("report") == []
-
-
-@pytest.mark.parametrize("last", ["plan", "commit"])
-def test_a_late_driver_begins_nothing(spark: SparkSession, plans: Plans, last: str) -> None:
-    planned = plans.batch({("nowhere", 0): (0, 0)})
-    planned = planned.plan({("nowhere", 0): (0, 0)}) if last == "plan" else planned.append(last)
-    with pytest.raises(LateAttempt):
-        read_batch(spark, planned.arguments(entry=1))
-    assert planned.attempts == []
-
-
-def test_a_committed_batch_that_was_claimed_since_is_written_again(
-    spark: SparkSession, plans: Plans, filled: Filled, write: Write
-) -> None:
-    planned = plans.batch({(filled(3), 0): (0, 3)}).append("commit").append("claim", acknowledged=0)
-    for_each_batch(spark, write, planned.arguments(entry=1))
-    assert planned.names("report") != []
-
-
 def test_a_batch_that_verifies_without_records_is_left(spark: SparkSession, plans: Plans) -> None:
     planned = plans.batch({("nowhere", 0): (0, 9)})
     arguments = [*planned.arguments(), "--nothing-to-do"]
@@ -291,26 +219,6 @@ def test_a_batch_that_verifies_without_records_is_left(spark: SparkSession, plan
 
 
 # ── objects and arguments ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("name", ["1.json", "1-*.ranges.json"])
-@pytest.mark.parametrize(
-    ("spoil", "cause"),
-    [
-        (lambda data: data[:-9], "cut off or altered"),
-        (lambda data: data.replace(b'"version":1', b'"version":2'), "cut off or altered"),
-        (lambda _: None, "It is not there"),
-    ],
-    ids=["torn", "altered", "missing"],
-)
-def test_a_damaged_plan_is_refused(spark: SparkSession, plans: Plans, name: str, spoil: Any, cause: str) -> None:
-    planned = plans.batch({("nowhere", 0): (0, 0)})
-    (file,) = planned.folder.glob(name)
-    data = spoil(file.read_bytes())
-    file.unlink() if data is None else file.write_bytes(data)
-    with pytest.raises(StoreUnavailable, match=cause):
-        read_batch(spark, planned.arguments())
-    assert planned.attempts == []
 
 
 def test_a_job_object_is_read_and_its_digest_is_reported(
