@@ -194,7 +194,7 @@ def _append(
     commit = Commit(by=who, at_ms=look.want.now_ms, plan_id=plan.plan_id, output=plan.output,
                     ranges=log.write_body(number, 2, after))  # fmt: skip
     if log.append(number, 2, commit):  # else a run went on with it
-        mirror(log, look.kafka)
+        mirror(log, look.kafka, log.existing(number))
     return True
 
 

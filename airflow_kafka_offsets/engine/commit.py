@@ -74,7 +74,7 @@ def commit(given: Given, log: PipelineLog, kafka: Cluster) -> Committed:
     if not batch.is_cleaned:
         _verified(given, log, batch, body)  # an attempt that began meanwhile may still write
     if batch.plan.kind != "window":
-        mirror(log, kafka)
+        mirror(log, kafka, batch)
     return _done(batch, batch.commits[-1])
 
 
@@ -147,12 +147,12 @@ def _refuse_other_log(batch: Batch, body: PlanBody, kafka: Cluster) -> None:
 
 
 def _refuse_moved_group(log: PipelineLog, batch: Batch, kafka: Cluster) -> None:
-    group_id, before = batch.plan.group_id, log.batch(batch.number - 1) if batch.number > 1 else None
-    if group_id is None or before is None or batch.plan.kind == "window":
+    group_id = batch.plan.group_id
+    if group_id is None or batch.number == 1:
         return
-    position = log.position_after(before)
     _, held = held_by(kafka, group_id, log.body(batch).ranges)
     if foreign(held, log.pipeline_id):
+        position = log.position_after(log.existing(batch.number - 1))
         refuse_moved(log.pipeline_id, group_id, held, position, log.seen(batch))
 
 

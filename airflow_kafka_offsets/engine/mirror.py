@@ -14,29 +14,22 @@ from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.window import is_other_topic
 
-_TRIES = 5  # commits of this pipeline that are faster, one after the other
 
-
-def mirror(log: PipelineLog, kafka: Cluster) -> int:
+def mirror(log: PipelineLog, kafka: Cluster, committed: Batch) -> int:
     """Write the position to the group. Returns how many partitions were written; 0 without a group.
 
+    :param committed: a committed batch; later ones are looked for.
     :raises GroupMoved: the group holds what this pipeline did not leave there; nothing is overwritten.
     :raises GroupActive: the group has live members. The commit stands.
     """
-    written = 0
-    for _ in range(_TRIES):
-        newest = log.newest()
-        committed = _committed(log, newest)
-        if newest is None or committed is None or committed.plan.group_id is None or committed.plan.kind == "window":
-            return 0
+    while True:
         group_id, position = committed.plan.group_id, log.position_after(committed)
+        if group_id is None:
+            return 0
         now, held = held_by(kafka, group_id, position)
         if now.cluster_id != committed.plan.cluster_id:
             return 0
-        newest = log.newest()  # after the look at the group
-        committed = _committed(log, newest)
-        if newest is None or committed is None:
-            return 0
+        committed, newest = _newest(log, committed)  # after the look at the group
         position = log.position_after(committed)
         if foreign(held, log.pipeline_id):
             refuse_moved(log.pipeline_id, group_id, held, position, log.seen(newest))
@@ -47,14 +40,15 @@ def mirror(log: PipelineLog, kafka: Cluster) -> int:
             if tp in position and not is_other_topic(position[tp], tp, now.topic_ids)
         }
         kafka.commit_offsets(group_id, offsets)
-        written = len(offsets)
-        after = _committed(log, log.newest())
-        if after is None or after.number == committed.number:
-            return written
-    return written
+        written, committed = committed, _newest(log, committed)[0]
+        if committed.number == written.number:
+            return len(offsets)
 
 
-def _committed(log: PipelineLog, newest: Batch | None) -> Batch | None:
-    if newest is None or newest.is_committed:
-        return newest
-    return log.batch(newest.number - 1) if newest.number > 1 else None
+def _newest(log: PipelineLog, committed: Batch) -> tuple[Batch, Batch]:
+    """The newest committed batch, and the newest one, which is that or the unfinished one behind it."""
+    if log.batch(committed.number + 1) is None:
+        return committed, committed
+    newest = log.newest()
+    assert newest is not None
+    return newest if newest.is_committed else log.existing(newest.number - 1), newest

@@ -90,7 +90,7 @@ def _plan_next(
     body = draft_next(look, position, foreign(look.group, log.pipeline_id))
     if body is None:
         if committed is not None:
-            mirror(log, look.kafka)
+            mirror(log, look.kafka, committed)
         return Nothing("There is nothing new to read.")
     number = 1 if newest is None else newest.number + 1
     plan = header(look, log, number, 1, body, Actor(me), last=newest, kind="sequence")

@@ -1,0 +1,122 @@
+"""How far a pipeline or a consumer group is behind the end of its topics.
+
+Records are counted in offsets, which is an upper bound: compaction and transactions leave gaps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Literal, NamedTuple
+
+from airflow_kafka_offsets.broker.protocol import Cluster
+from airflow_kafka_offsets.engine.look import take_snapshots
+from airflow_kafka_offsets.errors import NotAuthorized
+from airflow_kafka_offsets.kafka_values import IsolationLevel, Subscription, TopicList, TopicPartition
+from airflow_kafka_offsets.log.entries import Batch
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, Position
+from airflow_kafka_offsets.plan.body import Offset
+from airflow_kafka_offsets.plan.cap import flink_owner
+from airflow_kafka_offsets.plan.window import is_other_topic
+
+Note = Literal["", "no position", "records are gone", "past the end", "topic was re-created"]
+_SHARD = re.compile(r"/([0-9]+)-of-([1-9][0-9]*)$")
+
+
+class PartitionLag(NamedTuple):
+    """One partition.
+
+    :ivar position: the next offset to read; ``None``: all that is there counts as unread.
+    :ivar unread: offsets up to the end that still exist.
+    :ivar oldest_ms: the time of the first unread record; ``None``: there is none, or it was not asked.
+    """
+
+    position: int | None
+    log_start: int
+    end: int
+    unread: int
+    oldest_ms: int | None
+    note: Note
+
+
+Lag = Mapping[TopicPartition, PartitionLag]
+
+
+def shard_of(pipeline_id: str) -> tuple[int, int] | None:
+    """``(0, 4)`` of the pipeline ``orders/0-of-4``."""
+    match = _SHARD.search(pipeline_id)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def position_of(log: PipelineLog, newest: Batch) -> Position:
+    """Where a pipeline in sequence resumes: after its last commit, or where its unfinished batch begins."""
+    return log.position_after(newest) if newest.is_committed else log.body(newest).resume_from
+
+
+def lag_of_pipeline(log: PipelineLog, newest: Batch, kafka: Cluster, *, with_times: bool = True) -> Lag | None:
+    """By the position, over the topics that the pipeline reads. ``None``: by window, or on another cluster.
+
+    :param with_times: whether to read the first unread records, for their times.
+    """
+    if newest.plan.kind == "window":
+        return None
+    position, shard = position_of(log, newest), shard_of(newest.plan.pipeline)
+    known = newest.plan.topics
+    topics = TopicList(tuple(sorted({*known, *(tp.topic for tp in position)})), all_exist=False)
+    now = kafka.describe(topics)
+    if now.cluster_id != newest.plan.cluster_id:
+        return None
+
+    def is_read(tp: TopicPartition) -> bool:
+        """A new partition is, unless single partitions are subscribed to, or it is another shard's."""
+        is_whole = tp.topic in known and known[tp.topic].partitions is not None
+        return tp in position or (is_whole and (shard is None or flink_owner(tp, shard[1]) == shard[0]))
+
+    asked = [tp for tp in now.partitions if is_read(tp)]
+    return _lag(kafka, asked, position, now.topic_ids, newest.plan.isolation_level, with_times=with_times)
+
+
+def lag_of_group(
+    kafka: Cluster, group_id: str, subscription: Subscription, isolation_level: IsolationLevel = "read_uncommitted"
+) -> Lag:
+    """By the group's committed offsets."""
+    now = kafka.describe(subscription)
+    position = {tp: Offset(c.offset, c.leader_epoch) for tp, c in kafka.committed(group_id, now.partitions).items()}
+    return _lag(kafka, now.partitions, position, now.topic_ids, isolation_level, with_times=True)
+
+
+def _lag(
+    kafka: Cluster,
+    partitions: Collection[TopicPartition],
+    position: Position,
+    topic_ids: Mapping[str, str | None],
+    isolation_level: IsolationLevel,
+    *,
+    with_times: bool,
+) -> Lag:
+    logs = take_snapshots(kafka, partitions, isolation_level) if partitions else {}
+    found: dict[TopicPartition, PartitionLag] = {}
+    for tp, log in logs.items():
+        at, first, end = position.get(tp), log.log_start_offset, log.end_offset
+        note: Note = ""
+        if at is None:
+            note = "no position"
+        elif is_other_topic(at, tp, topic_ids):
+            note = "topic was re-created"
+        elif at.offset < first:
+            note = "records are gone"
+        elif at.offset > log.high_watermark:
+            note = "past the end"
+        else:
+            first = at.offset
+        found[tp] = PartitionLag(
+            None if at is None else at.offset, log.log_start_offset, end, max(0, end - first), None, note
+        )
+    unread = {tp: lag.end - lag.unread for tp, lag in found.items() if lag.unread}
+    times: Mapping[TopicPartition, int] = {}
+    if with_times and unread:
+        try:
+            times = kafka.first_times(unread, isolation_level)
+        except NotAuthorized:  # a time needs the right Read, offsets need Describe
+            times = {}
+    return {tp: lag._replace(oldest_ms=times.get(tp)) for tp, lag in found.items()}
