@@ -119,11 +119,17 @@ def table_parts(value: str) -> list[str]:
     return [part.strip("`") for part in re.findall(_NAME, value)]
 
 
-def folder(value: str) -> str:
-    """A folder by one name, however its path is written."""
+def tidy(value: str) -> str:
+    """A folder's path with single slashes and none at its end."""
     scheme, slashes, rest = value.rpartition("://")
     if not slashes and (found := re.fullmatch(r"(\w+):(/.*)", value)):  # Hadoop writes file:/x for file:///x
         scheme, rest = found[1], found[2]
     name = re.sub("/+", "/", rest).rstrip("/") or "/"
-    scheme = {"s3": "s3a", "s3n": "s3a", "abfs": "abfss", "file": ""}.get(scheme.lower(), scheme.lower())
     return f"{scheme}://{name}" if scheme else name
+
+
+def folder(value: str) -> str:
+    """A folder by one name, by whichever of its file system's schemes it is reached."""
+    scheme, slashes, name = tidy(value).rpartition("://")
+    same = {"s3": "s3a", "s3n": "s3a", "abfs": "abfss"}
+    return f"{same.get(scheme.lower(), scheme.lower())}{slashes}{name}"

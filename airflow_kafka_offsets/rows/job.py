@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_kafka_offsets.rows.checks import folder, refuse, table_parts
+from airflow_kafka_offsets.rows.checks import folder, refuse, table_parts, tidy
 from airflow_kafka_offsets.rows.config import Avro, Delta, Files, Format, Iceberg, Json, Rows, SinkConfig
 from airflow_kafka_offsets.rows.registry import RegisteredSchemas
 
@@ -49,14 +49,9 @@ def _table(name: str) -> str:
     return ".".join(table_parts(name)).lower()  # Spark looks tables up without regard to case
 
 
-def _path(sink: SinkConfig) -> str | None:
-    name = sink.path if isinstance(sink, Files) else sink.path_or_table if isinstance(sink, Delta) else ""
-    return folder(name) if "/" in name else None
-
-
 def _sink(sink: SinkConfig) -> dict[str, Any]:
-    path = _path(sink)
-    table = None if path is not None else sink.path_or_table if isinstance(sink, Delta) else _iceberg_table(sink)
+    place = _place(sink)
+    path, table = (tidy(place), None) if "/" in place else (None, place)
     return {
         "format": type(sink).__name__.lower(),
         "path": path,
@@ -67,8 +62,11 @@ def _sink(sink: SinkConfig) -> dict[str, Any]:
     }
 
 
-def _iceberg_table(sink: SinkConfig) -> str | None:
-    return sink.table if isinstance(sink, Iceberg) else None
+def _place(sink: SinkConfig) -> str:
+    """Its folder, which has a slash, or its table, which has none."""
+    match sink:
+        case Files(place) | Delta(place) | Iceberg(place):
+            return place
 
 
 def _rows(rows: Rows, schemas: Mapping[str, RegisteredSchemas]) -> dict[str, Any]:
@@ -104,16 +102,12 @@ def _format(given: Format | None, registered: RegisteredSchemas | None) -> dict[
 
 def _refuse_one_output(sink: SinkConfig, bad: SinkConfig) -> None:
     own, other = output_name(sink), output_name(bad)
-    path, bad_path = _path(sink), _path(bad)
-    inside = path is not None and bad_path is not None and (_is_in(path, bad_path) or _is_in(bad_path, path))
-    if own == other or inside:
+    folders = [f"{folder(place)}/" for place in map(_place, (sink, bad)) if "/" in place]
+    is_inside = len(folders) == 2 and max(folders, key=len).startswith(min(folders, key=len))
+    if own == other or is_inside:
         refuse(
             [
                 f"Rows.bad goes to {other}, and rows go to {own}: readers of the one would see the other. "
                 "Give bad records an output beside it."
             ]
         )
-
-
-def _is_in(inner: str, outer: str) -> bool:
-    return f"{inner}/".startswith(f"{outer}/")

@@ -1,0 +1,120 @@
+"""Kafka's bytes → columns, by Spark's own decoders, and for each record why it is bad.
+
+Each decoder is asked once per record. What a user's expressions see as ``value`` and ``key`` is taken from its answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+RAW = {"value": "kafka_raw_value", "key": "kafka_raw_key"}
+_DECODED = {"value": "kafka_decoded_value", "key": "kafka_decoded_key"}
+_CORRUPT = "kafka_corrupt_record"
+_HEADER = 5  # Confluent's wire format: a zero, and the schema's id
+
+# ``from_avro`` makes a row of nulls of a record that it cannot read, and passes over bytes behind one that it can. So
+# these bytes are written behind each record and read as its last field: they come back only if all the rest was read.
+_END, _END_BYTES = "kafka_end", b"\xe9kafka\x1b\xa7"
+
+SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.legacy.json.allowEmptyString.enabled": "false",
+}
+"""What the meaning of a record depends on. The job's session has these values, whatever the cluster's defaults are."""
+
+
+class Decoder:
+    """Decodes the value, or the key, of records.
+
+    :param name: ``value`` or ``key``.
+    :param given: its member in the job object; ``None``: it stays as bytes.
+    """
+
+    def __init__(self, records: DataFrame, name: str, given: Mapping[str, Any] | None) -> None:
+        self.name, self.given = name, given or {"format": "bytes"}
+        self.raw, self.decoded = RAW[name], _DECODED[name]
+        self._is_spark_3 = records.sparkSession.version.startswith("3.")
+
+    def decode(self) -> Column:
+        """From the bytes: what :meth:`seen` and :meth:`reasons` look at."""
+        match self.given["format"]:
+            case "json":
+                schema = f"{self.given['schema']}, {_CORRUPT} STRING"
+                options = {"timeZone": "UTC", **self.given["options"]}
+                options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+                decoded = f.from_json(f.col(self.raw).cast("string"), schema, options)
+            case "avro":
+                decoded = self._avro()
+            case "text":
+                decoded = f.col(self.raw).cast("string")
+            case _:
+                decoded = f.col(self.raw)
+        return decoded.alias(self.decoded)
+
+    def seen(self) -> Column:
+        """The value or the key as expressions see it."""
+        decoded = f.col(self.decoded)
+        inner = {"json": _CORRUPT, "avro": _END}.get(self.given["format"])
+        return (decoded if inner is None else decoded.dropFields(inner)).alias(self.name)
+
+    def reasons(self) -> Iterator[Column]:
+        """Why a record is bad, in words; null where it is not. A record without a value is never bad."""
+        kind, raw, decoded = self.given["format"], self.raw, self.decoded
+        if kind in ("json", "text"):
+            text = f"CAST({raw} AS STRING)"
+            valid = f"decode({raw}, 'UTF-8') = {text}" if self._is_spark_3 else f"is_valid_utf8({text})"
+            yield f.expr(f"CASE WHEN NOT {valid} THEN 'the {self.name} is not valid UTF-8' END")
+        if kind == "json":
+            bad = f"{decoded} IS NULL OR {decoded}.{_CORRUPT} IS NOT NULL"
+            yield f.expr(
+                f"CASE WHEN {raw} IS NOT NULL AND ({bad}) THEN 'the {self.name} is not JSON of the schema' END"
+            )
+        if kind == "avro" and self.given["by_id"]:
+            known = ", ".join(self.given["by_id"])
+            yield f.expr(
+                f"CASE WHEN {raw} IS NOT NULL AND {_ID.format(raw)} IS NULL "
+                f"THEN 'the {self.name} does not begin with the five bytes of a schema registry' "
+                f"WHEN {_ID.format(raw)} NOT IN ({known}) "
+                f"THEN concat('the {self.name} has schema id ', {_ID.format(raw)}, ', which its subject lacks') END"
+            )
+        if kind == "avro":
+            is_whole = f"{decoded}.{_END} <=> X'{_END_BYTES.hex()}'"
+            yield f.expr(
+                f"CASE WHEN {raw} IS NOT NULL AND NOT {is_whole} THEN 'the {self.name} is not Avro of the schema' END"
+            )
+
+    def _avro(self) -> Column:
+        from pyspark.sql.avro.functions import from_avro
+
+        by_id = self.given["by_id"] or {}
+        body = f"substring({self.raw}, {_HEADER + 1})" if by_id else self.raw
+        whole = f.expr(f"concat({body}, X'{_END_BYTES.hex()}')")
+        options = {
+            "mode": "PERMISSIVE",
+            "datetimeRebaseMode": "CORRECTED",
+            "avroSchema": _with_end(self.given["schema"]),
+        }
+        if not by_id:
+            return from_avro(whole, options["avroSchema"], options)
+        texts = ((number, from_avro(whole, _with_end(text), options)) for number, text in by_id.items())
+        return f.coalesce(*(f.when(f.expr(f"{_ID.format(self.raw)} = {number}"), column) for number, column in texts))
+
+
+_ID = (
+    f"CASE WHEN length({{0}}) >= {_HEADER} AND substring({{0}}, 1, 1) = X'00' "
+    "THEN CAST(conv(hex(substring({0}, 2, 4)), 16, 10) AS BIGINT) END"
+)
+
+
+def _with_end(text: str) -> str:
+    schema = json.loads(text)
+    fixed = {"type": "fixed", "name": _END, "namespace": "airflow_kafka_offsets", "size": len(_END_BYTES)}
+    return json.dumps({**schema, "fields": [*schema["fields"], {"name": _END, "type": fixed}]})

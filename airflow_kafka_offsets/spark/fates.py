@@ -1,0 +1,212 @@
+"""Records → rows. Every record has one fate, decided once, by one column of one frame::
+
+    kafka_reason   null: it is a row      '': ``where`` filters it      else: it is bad, for this reason
+
+Rows are written first, while Spark observes how many records are bad and how many are filtered. Only if some are bad is
+Kafka read a second time, for these. The report adds up what is read back: rows + bad + filtered = offsets, each once.
+
+An expression that raises is its author's error and fails the batch. Spark cannot tell for which record it would not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from airflow_kafka_offsets.spark.batch import BAD, FATE, FILTERED, ROW, Batch, Written
+from airflow_kafka_offsets.spark.count import observed
+from airflow_kafka_offsets.spark.decode import RAW, SETTINGS, Decoder
+from airflow_kafka_offsets.spark.errors import BadRecords, BatchError, InvalidJob, LateAttempt
+from airflow_kafka_offsets.spark.sinks.columns import quoted
+from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
+from airflow_kafka_offsets.spark.sinks.files import FilesSink
+from airflow_kafka_offsets.spark.sinks.table import TableSink
+
+PlainSink = FilesSink | TableSink
+REASON = "kafka_reason"
+SOURCE = ("topic", "partition", "offset")
+KAFKA_COLUMNS = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+EXAMPLES = 5
+_DATA_ERROR = re.compile(r"\[([A-Z_.0-9]+)\][^\[]*?SQLSTATE: 22", re.DOTALL)  # SQL's class of data exceptions
+_DATA_ERRORS_OF_SPARK_3 = re.compile(r"\[(CAST_\w+|DIVIDE_BY_ZERO|ARITHMETIC_OVERFLOW|INVALID_ARRAY_INDEX\w*)\]")
+
+
+class Fates:
+    """What becomes of records.
+
+    :ivar all: the records, decoded, with ``kafka_reason``.
+    """
+
+    def __init__(self, records: DataFrame, rows: Mapping[str, Any]) -> None:
+        self.decoders = [Decoder(records, name, rows[name]) for name in ("value", "key")]
+        self.visible = records.columns
+        self.select = rows["select"]
+        raw = [f.col(name).alias(RAW[name]) for name in RAW]
+        others = [quoted(name) for name in records.columns if name not in RAW]
+        bare = records.select(*others, *raw).select("*", *(decoder.decode() for decoder in self.decoders))
+        reason = f.coalesce(*self._reasons(rows), f.lit(None).cast("string")).alias(REASON)
+        self.all = self._seen(bare).select(*map(quoted, bare.columns), reason)
+
+    def rows(self, fated: DataFrame) -> DataFrame:
+        """The rows among the records of :attr:`all`: the selected columns, and the source's.
+
+        :raises InvalidJob: two columns would have one name.
+        """
+        seen = self._seen(fated.where(f.col(REASON).isNull())).select(*map(quoted, self.visible))
+        selected = self.select or [*self._default(seen.schema)]
+        own = [f.expr(text) for text in selected if text.strip().lower() not in SOURCE]
+        rows = seen.select(*own, *(f.col(name) for name in SOURCE))
+        names = [*map(str.lower, rows.columns), BATCH_COLUMN]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            cause = (
+                f"They would have the column {', '.join(twice)} twice; {', '.join(SOURCE)} and {BATCH_COLUMN} are added"
+            )
+            raise InvalidJob("Cannot select the rows", cause, 'Name yours: Rows(select=["value.offset AS item", …])')
+        return rows
+
+    def bad(self) -> DataFrame:
+        """Bad records, as Kafka has them."""
+        names = {name: name for name in (*SOURCE, "timestamp", "headers") if name in self.visible}
+        columns = (f.col(column).alias(name) for name, column in {**names, **RAW, "reason": REASON}.items())
+        return self.all.where(f.col(REASON) != "").select(*columns)
+
+    def scan(self) -> DataFrame:
+        """Topic, partition and offset of every record, and its fate."""
+        reason = f.col(REASON)
+        fate = f.when(reason.isNull(), ROW).when(reason == "", FILTERED).otherwise(BAD)
+        return self.all.select(*SOURCE, fate.alias(FATE))
+
+    def _seen(self, fated: DataFrame) -> DataFrame:
+        return fated.select("*", *(decoder.seen() for decoder in self.decoders))
+
+    def _reasons(self, rows: Mapping[str, Any]) -> Iterator[Column]:
+        for decoder in self.decoders:
+            yield from decoder.reasons()
+        if rows["where"] is not None:
+            yield f.when(~f.coalesce(f.expr(rows["where"]), f.lit(False)), "")
+        for name, condition in rows["expect"].items():
+            yield f.when(~f.expr(condition), f.lit(f"the expectation {name!r} is not met"))
+
+    def _default(self, seen: StructType) -> Iterator[str]:
+        if self.decoders[1].given["format"] != "bytes":
+            yield "key"
+        yield "value.*" if isinstance(seen["value"].dataType, StructType) else "value"
+
+
+class RowSink:
+    """Writes the rows that a definition makes of records to one sink, and bad records to another.
+
+    :param rows: the member ``rows`` of the job object.
+    :param bad: ``None``: the first bad record fails the batch.
+    """
+
+    def __init__(self, sink: PlainSink, rows: Mapping[str, Any], bad: PlainSink | None) -> None:
+        self.sink, self.rows, self.bad = sink, rows, bad
+        self._filtered = 0
+
+    @property
+    def output(self) -> str:
+        return self.sink.output
+
+    def check(self, spark: SparkSession, pipeline: str) -> None:
+        """
+        :raises InvalidJob: Spark does not take a schema or an expression.
+        """
+        for name, value in SETTINGS.items():
+            spark.conf.set(name, value)
+        with _refusing():
+            fates = Fates(spark.createDataFrame([], KAFKA_COLUMNS), self.rows)
+            fates.rows(fates.all).schema  # noqa: B018, over Spark Connect a frame is analysed when its schema is asked for
+        self.sink.check(spark, pipeline)
+        if self.bad is not None:
+            self.bad.check(spark, pipeline)
+
+    def write(self, batch: Batch, rows: DataFrame) -> None:
+        """:raises BadRecords: more records are bad than the job accepts. Its rows are in the output, not committed."""
+        fates, observation = Fates(rows, self.rows), Observation()
+        counts = {"records": "count(1)", BAD: f"count_if({REASON} != '')", FILTERED: f"count_if({REASON} = '')"}
+        seen = fates.all.observe(observation, *(f.expr(count).alias(name) for name, count in counts.items()))
+        with _explaining(batch):
+            self.sink.write(batch, fates.rows(seen))
+        batch.look()  # a table that skips a late write observes nothing
+        found = observed(observation)
+        if not found:
+            cause = f"{self.output} has skipped the write: it has one of this attempt or of a later one"
+            raise LateAttempt(f"Cannot write {batch}", cause, "Retry the task: the next attempt has a higher number")
+        self._filtered = found[FILTERED]
+        self._refuse_too_many(batch, fates.bad(), found[BAD], found["records"])
+        if self.bad is not None and (found[BAD] or not self.bad.read_back(batch).isEmpty()):
+            self.bad.write(batch, fates.bad() if found[BAD] else fates.bad().limit(0))
+
+    def read_back(self, batch: Batch) -> Written:
+        outputs = _with_fate(self.sink.read_back(batch), ROW)
+        if self.bad is not None:
+            outputs = outputs.unionByName(_with_fate(self.bad.read_back(batch), BAD))
+        return Written(outputs, Fates(batch.records, self.rows).scan(), self._filtered)
+
+    def _refuse_too_many(self, batch: Batch, bad: DataFrame, count: int, records: int) -> None:
+        limit = self.rows["bad"]["limit"] if self.bad is not None else 0
+        if limit is None or count <= _allowed(limit, records):
+            return
+        first = bad.select(*SOURCE, "reason").orderBy(*SOURCE).limit(EXAMPLES).collect()
+        places = [f"{row.topic}-{row.partition}:{row.offset}" for row in first]
+        named = "; ".join(f"{place}: {row.reason}" for place, row in zip(places, first, strict=True))
+        raise BadRecords(
+            f"{count:,} of {records:,} records of {batch} are bad, and the limit is {limit}",
+            f"The first ones are {named}",
+            "Correct Rows(…) or the producer and clear the task; or accept bad records, Rows(bad=BadRecords(…)); "
+            f"or: kafka-offsets skip {batch.pipeline} {places[0] if places else ''}",
+        )
+
+
+def _allowed(limit: int | str, records: int) -> int:
+    if isinstance(limit, str):
+        return int(records * Decimal(limit.removesuffix("%")) / 100)
+    return limit
+
+
+def _with_fate(rows: DataFrame, fate: str) -> DataFrame:
+    return rows.select(*SOURCE, f.lit(fate).alias(FATE))
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """:raises InvalidJob: in the words of Spark, or of its Avro package."""
+    try:
+        yield
+    except BatchError:
+        raise
+    except Exception as error:
+        what = "Spark does not take the job's rows"
+        if "JavaPackage" in str(error):
+            raise InvalidJob(
+                what, "It lacks its package for Avro", "spark.jars.packages=org.apache.spark:spark-avro_…"
+            ) from None
+        reason = " ".join(str(error).split("JVM stacktrace")[0].split())[:300]
+        raise InvalidJob(what, reason, "Correct the schemas and expressions of Rows(…)") from error
+
+
+@contextmanager
+def _explaining(batch: Batch) -> Iterator[None]:
+    """:raises InvalidJob: an expression has raised on a record."""
+    try:
+        yield
+    except BatchError:
+        raise
+    except Exception as error:
+        found = _DATA_ERROR.search(str(error)) or _DATA_ERRORS_OF_SPARK_3.search(str(error))
+        if found is None:
+            raise
+        cause = f"An expression of Rows(…) has raised {found[1]} on a record, as Spark's error below shows"
+        remedy = "Use try_cast, try_divide or try_element_at there, or filter such records with where"
+        raise InvalidJob(f"Cannot write {batch}", cause, remedy) from error

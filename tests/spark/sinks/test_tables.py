@@ -1,0 +1,184 @@
+"""What is particular to tables: columns that change, tables made elsewhere, writers at the same time."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row as SparkRow
+
+from airflow_kafka_offsets.spark.errors import InvalidJob, LateAttempt, OtherOutput
+from airflow_kafka_offsets.spark.sinks.table import TableSink
+from tests.spark.sinks.outputs import COLUMNS, A, B, C, Output, rows
+
+Make = Callable[..., Output]
+
+
+def evolving(output: Output) -> Output:
+    assert isinstance(output.sink, TableSink)
+    return Output(output.spark, replace(output.sink, evolve="add"))
+
+
+def test_a_table_gets_columns_and_inner_fields_if_it_may(output_of: Make, table: str) -> None:
+    output = output_of(table)
+    old = output.frame(rows(0)).selectExpr("*", "named_struct('a', 1L) s", "array(named_struct('a', 1L)) l")
+    output.write(A, old)
+    new = old.selectExpr("offset", "day", "topic", "partition", "1.5D AS `odd-name`", "l", "value").selectExpr(
+        "*", "named_struct('b', 'x', 'a', 2L) s"
+    )
+    new = new.withColumn("l", new["l"].cast("array<struct<a: bigint>>"))
+    new = new.selectExpr("* EXCEPT (l)", "array(named_struct('a', 3L, 'b', 'y')) l")
+    with pytest.raises(
+        InvalidJob, match=r"`odd-name` is not in the table; `s`\.`b` is not .*; `l`\.element\.`b` is not"
+    ):
+        output.write(B, new)
+    evolving(output).write(B, new)
+    found = {row["kafka_batch"]: row for row in output.read().collect()}
+    assert (found[A]["odd-name"], found[A]["s"]["b"], found[A]["l"][0]["b"]) == (None, None, None)
+    assert (found[B]["odd-name"], found[B]["s"], found[B]["l"]) == (1.5, SparkRow(a=2, b="x"), [SparkRow(a=3, b="y")])
+    output.write(A, old, attempt=2)  # an older job's rows fit, too
+    assert output.offsets(A) == [0]
+
+
+LOST = {
+    "a fraction": "offset + 0.5D AS offset",
+    "a text": "'x' AS offset",
+    "a wider number": "CAST(offset AS DECIMAL(20,0)) AS offset",
+    "an inner field": "named_struct('a', 1, 'c', 2) AS s",
+    "an inner type": "named_struct('a', 1L) AS s",
+}
+
+
+@pytest.mark.parametrize("what", LOST)
+def test_rows_that_would_lose_something_are_refused_and_nothing_is_written(
+    output_of: Make, table: str, what: str
+) -> None:
+    output = output_of(table)
+    output.write(A, output.frame(rows(0)).selectExpr("*", "named_struct('a', 1) AS s"))
+    column = LOST[what].rpartition(" ")[2]
+    changed = (
+        output.frame(rows(1))
+        .selectExpr("*", "named_struct('a', 1) AS s")
+        .selectExpr(f"* EXCEPT ({column})", LOST[what])
+    )
+    with pytest.raises(InvalidJob, match=f"`{column}`.*in the table"):
+        output.write(B, changed)
+    assert output.offsets(B) == []
+
+
+def test_narrower_numbers_fewer_columns_and_another_order_fit(output_of: Make, table: str) -> None:
+    output = output_of(table)
+    output.write(A, output.frame(rows(0)).selectExpr("*", "1L AS n", "CAST(1 AS DECIMAL(12,2)) AS d"))
+    output.write(
+        B, output.frame(rows(1)).selectExpr("1 AS n", "topic", "CAST(2 AS DECIMAL(10,2)) AS D", "partition", "offset")
+    )
+    found = output.read().where(f"kafka_batch = '{B}'").collect()
+    assert [(row["n"], int(row["d"]), row["offset"], row["value"]) for row in found] == [(1, 2, 1, None)]
+
+
+def test_a_delta_table_fills_in_its_own_defaults(output_of: Make) -> None:
+    output = output_of("delta")
+    output.write(A, rows(0))
+    feature = "SET TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    for change in (feature, "ALTER COLUMN value SET DEFAULT 'none'"):
+        output.spark.sql(f"ALTER TABLE {output.sink.name} {change}")
+    output.write(B, output.frame(rows(1)).drop("value"))
+    assert {row["offset"]: row["value"] for row in output.read().collect()} == {0: "v", 1: "none"}
+
+
+def test_a_table_made_elsewhere_needs_the_keys_column_and_is_marked_with_the_first_batch(
+    output_of: Make, table: str
+) -> None:
+    output = output_of(table)
+    output.spark.sql(f"CREATE TABLE {output.sink.name} ({COLUMNS}) USING {table}")
+    with pytest.raises(InvalidJob, match="no column kafka_batch") as raised:
+        output.sink.write(output.batch(A), output.frame(rows(0)))
+    output.spark.sql(raised.value.remedy)
+    if table == "iceberg":
+        with pytest.raises(InvalidJob, match=r"truncate\(16\): a batch could be written once only") as raised:
+            output.write(A, rows(0))
+        output.spark.sql(raised.value.remedy)
+    output.write(A, rows(0))
+    output.write(A, rows(1), attempt=2)
+    assert output.offsets(A) == [1]
+    with pytest.raises(OtherOutput, match=r"'orders'.*'payments'"):
+        output.sink.check(output.spark, "payments")
+
+
+@pytest.mark.parametrize(("made", "asked"), [("delta", "iceberg"), ("iceberg", "delta"), ("parquet", "delta")])
+def test_a_table_of_another_format_is_refused(output_of: Make, tmp_path: Path, made: str, asked: str) -> None:
+    name = f"{'lake.db' if made == 'iceberg' else 'default'}.{tmp_path.name}"
+    output = output_of(asked, path=None, table=name)
+    output.spark.sql(f"CREATE TABLE {name} (kafka_batch STRING, {COLUMNS}) USING {made}")
+    with pytest.raises(InvalidJob, match=f"not of the format {asked}"):
+        output.sink.check(output.spark, "orders")
+
+
+def test_a_batch_in_a_compacted_file_is_refused_and_the_error_mends_it(output_of: Make) -> None:
+    output = output_of("iceberg")
+    output.write(A, rows(0))
+    output.write(B, rows(1))
+    name = output.sink.name.replace("`", "").removeprefix("lake.")
+    output.spark.sql(f"CALL lake.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))")
+    with pytest.raises(InvalidJob, match="was compacted") as raised:
+        output.write(A, rows(2), attempt=2)
+    assert output.offsets(A) == [0]
+    output.spark.sql(raised.value.remedy.partition(";")[0])
+    output.write(A, rows(2), attempt=3)
+    assert (output.offsets(A), output.offsets(B)) == ([2], [1])
+
+
+def test_four_windows_that_are_written_at_the_same_time_are_all_there(output_of: Make, table: str) -> None:
+    """Also the creation of the table, and a column that each of them adds."""
+    output = evolving(output_of(table, partition_by=["day"]))
+    keys = [f"{number:010}-20261122T022057-k3f9" for number in range(1, 5)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda key: output.write(key, rows(*range(int(key[:10])))), keys))
+        more = output.frame(rows(100)).selectExpr("*", "1 AS n")
+        list(pool.map(lambda key: output.write(key, more, attempt=2), keys[:2]))
+    assert [output.offsets(key) for key in keys] == [[100], [100], [0, 1, 2], [0, 1, 2, 3]]
+
+
+def test_two_attempts_that_commit_at_the_same_time_end_with_the_newer_one(output_of: Make, table: str) -> None:
+    """The late one has read and is about to commit when the newer one commits."""
+    output = output_of(table)
+    output.write(A, rows(0))
+    late = output.frame(rows(1, 2))
+
+    def newer() -> None:
+        output.write(A, rows(7), attempt=3)
+
+    if table == "iceberg":
+        with pytest.raises(LateAttempt, match="newer attempt has committed"):
+            output.write(A, late, attempt=2, on_look=newer)
+    else:
+        output.write(A, late, attempt=2, on_look=newer)
+    assert output.offsets(A) == [7]
+
+
+def test_looking_for_a_key_reads_the_files_of_that_key_only(output_of: Make, table: str) -> None:
+    output = output_of(table)
+    for key in (A, B, C):
+        output.write(key, output.frame(rows(0, 1)).coalesce(1))
+    assert files_read(output.sink.read_back(output.batch(B))) == 1
+
+
+def files_read(frame: Any) -> int:
+    """How many data files the scan has read, by its own metrics."""
+    execution = frame._jdf.queryExecution()
+    execution.executedPlan().executeCollect()
+    counts: dict[str, int] = {}
+
+    def walk(plan: Any) -> None:
+        entries = plan.metrics().iterator()
+        while entries.hasNext():
+            entry = entries.next()
+            counts[entry._1()] = entry._2().value()
+        children = plan.children().iterator()
+        while children.hasNext():
+            walk(children.next())
+
+    walk(execution.executedPlan())
+    return counts.get("numFiles", counts.get("resultDataFiles", -1))
