@@ -20,7 +20,6 @@
     │   │   ├── OtherKind                     a pipeline in sequence is asked for a window, or the reverse
     │   │   ├── CheckpointLost                earlier batches are known, and the checkpoint location has none
     │   │   ├── CheckpointBehindGroup         the group knows a later batch than the checkpoint location
-    │   │   ├── BatchCleaned                  a cleared run's batch was cleaned or committed by another run
     │   │   ├── PlanReplaced                  a job or a commit has a plan that is no longer the batch's
     │   │   ├── OutputChanged                 the output is not the one that the last batch had
     │   │   ├── BadRecords                    more records are bad than the limit allows
@@ -214,10 +213,6 @@ class CheckpointLost(Refusal, code="AKO-304"):
 
 class CheckpointBehindGroup(Refusal, code="AKO-305"):
     """The group's offsets name a later batch than the log has: the checkpoint location is an older copy."""
-
-
-class BatchCleaned(Refusal, code="AKO-306"):
-    """A cleared run's batch cannot be reprocessed: it was cleaned, or another run has committed it."""
 
 
 class PlanReplaced(Refusal, code="AKO-402"):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from shlex import quote
-
 from airflow_kafka_offsets.engine.by_hand import acknowledge
 from airflow_kafka_offsets.engine.group import foreign, refuse_lost_log, refuse_moved
-from airflow_kafka_offsets.engine.look import Look
+from airflow_kafka_offsets.engine.look import Look, other_cluster
 from airflow_kafka_offsets.engine.surroundings import Airflow
-from airflow_kafka_offsets.errors import ClusterChanged, OtherKind
+from airflow_kafka_offsets.errors import OtherKind
 from airflow_kafka_offsets.kafka_values import Actor, RunKey
 from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
@@ -30,24 +28,14 @@ def refuse_other_kind(want: Request, log: PipelineLog, newest: Batch | None) -> 
 
 
 def refuse_changes(
-    want: Request,
-    look: Look,
-    log: PipelineLog,
-    newest: Batch | None,
-    committed: Batch | None,
-    airflow: Airflow,
-    *,
-    is_bound: bool,
+    want: Request, look: Look, log: PipelineLog, newest: Batch | None, committed: Batch | None, airflow: Airflow
 ) -> None:
-    """In sequence.
+    """In sequence, for a run that has no batch yet.
 
     :param committed: the newest committed batch.
-    :param is_bound: whether the run has its batch, so that neither group nor position are looked at.
     :raises ClusterChanged, CheckpointLost, CheckpointBehindGroup, GroupMoved: each ends with the line to copy.
     """
-    refuse_other_cluster(look, log, newest)
-    if is_bound:
-        return
+    refuse_other_cluster(look, newest)
     held, pipeline = look.group, log.pipeline_id
     known = newest is None and want.acknowledge is None and airflow.has_succeeded()
     refuse_lost_log(pipeline, want.group_id, held, committed, has_succeeded=known)
@@ -55,22 +43,10 @@ def refuse_changes(
         refuse_moved(pipeline, want.group_id, held, log.position_after(committed), log.seen(newest))
 
 
-def refuse_other_cluster(look: Look, log: PipelineLog, newest: Batch | None) -> None:
+def refuse_other_cluster(look: Look, newest: Batch | None) -> None:
     """:raises ClusterChanged: another cluster answers than the one that the newest batch was planned on."""
-    now = look.description.cluster_id
-    if newest is not None and newest.plan.cluster_id != now:
-        remedy = (
-            "Use another pipeline_id and an output of its own."
-            if newest.plan.kind == "window"
-            else "Correct the connection. If the cluster was replaced, say where to go on: kafka-offsets reset "
-            f"{quote(log.pipeline_id)} --start earliest --allow-duplicates"
-        )
-        raise ClusterChanged(
-            f"Pipeline {log.pipeline_id!r} has read cluster {newest.plan.cluster_id}, and the connection leads to "
-            f"cluster {now}.",
-            "Offsets of one cluster mean nothing in another.",
-            remedy,
-        )
+    if newest is not None and newest.plan.cluster_id != look.description.cluster_id:
+        raise other_cluster(newest.plan, look.description.cluster_id)
 
 
 def acknowledge_by_conf(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from shlex import quote
 
 from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.clock import now_ms
@@ -10,7 +11,7 @@ from airflow_kafka_offsets.engine.group import foreign, held_by, refuse_moved
 from airflow_kafka_offsets.engine.look import records_gone
 from airflow_kafka_offsets.engine.mirror import mirror
 from airflow_kafka_offsets.engine.work import Given
-from airflow_kafka_offsets.errors import CheckpointLost, DataLoss, PlanReplaced, ReadNotVerified
+from airflow_kafka_offsets.errors import CheckpointLost, DataLoss, OutputChanged, PlanReplaced, ReadNotVerified
 from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.entries import Batch, Commit
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
@@ -39,7 +40,7 @@ def commit(given: Given, log: PipelineLog, kafka: Cluster) -> Committed:
     :raises ReadNotVerified: the report does not show that the batch is in the output. Nothing was committed, or the
         batch is committed and a later attempt may still write: the message says which.
     :raises PlanReplaced: the batch has another plan by now.
-    :raises GroupMoved, DataLoss: the group, or the log of a topic, is another one.
+    :raises GroupMoved, DataLoss, OutputChanged: the group, the log of a topic, or the output is another one.
     :raises GroupActive: the commit stands, and the group cannot follow yet.
     """
     while True:
@@ -130,10 +131,11 @@ def _refuse_other_output(log: PipelineLog, batch: Batch, output: str | None) -> 
         return
     acknowledged = (log.output_of(batch, a) for a in batch.attempts if a.number <= batch.acknowledged)
     if output not in acknowledged:
-        raise ReadNotVerified(
-            [f"{batch} was written to {output}, and the pipeline's output is {batch.plan.output}"],
+        raise OutputChanged(
+            f"{str(batch).capitalize()} was written to {output}, and nothing was committed.",
+            f"The pipeline's output is {batch.plan.output}.",
             "Correct the output. If it has moved, acknowledge that, then clear this run from its resolve task on: "
-            f"kafka-offsets reset {batch.plan.pipeline} --start current --execute",
+            f"kafka-offsets reset {quote(batch.plan.pipeline)} --start current --execute",
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
-from airflow_kafka_offsets.engine.look import Look
+from airflow_kafka_offsets.engine.look import Look, cut_logs
 from airflow_kafka_offsets.errors import DataLoss
 from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, OffsetRange, TopicPartition
 from airflow_kafka_offsets.log.entries import Batch, Plan, new_key
@@ -41,8 +41,8 @@ def draft_next(look: Look, position: Offsets | None, seen: Mapping[TopicPartitio
         decisions=_decisions(placed),
         seen=seen,
     )
-    is_worth_it = body.offsets or body.decisions or len(known) < len(asked)
-    return body if asked and is_worth_it else None
+    is_worth_it = position is None or body.offsets or body.decisions or len(known) < len(asked)
+    return body if is_worth_it else None
 
 
 def _with_restored(look: Look, position: Offsets) -> list[TopicPartition]:
@@ -77,17 +77,20 @@ def replan(look: Look, old: PlanBody, *, is_window: bool, skips: Skips | None = 
     placed = for_each(asked, lambda tp: place(look.want, facts, tp, old.resume_from[tp]))
     deleted = [tp for tp in sorted(old.ranges) if tp not in present]
     placed |= for_each(deleted, lambda tp: _deleted(look, tp, old.ranges[tp]))
+    cut = _cut_ends(look, facts, old)
     ranges: dict[TopicPartition, PlannedRange] = {}
     for tp, was in sorted(old.ranges.items()):
         if tp not in present:
             ranges[tp] = was._replace(start=was.end)
         elif is_window:
             placed[tp], ranges[tp] = _again_in_window(facts, tp, placed[tp], old.resume_from[tp], was)
+            placed[tp] = Placed(placed[tp].start, (*placed[tp].decisions, *cut.get(tp, ())))
         else:
             log, start = facts.snapshots[tp], placed[tp].start
             is_recreated = facts.is_recreated(tp, old.resume_from[tp])
             end = end_offset(look.want, facts, tp, start) if is_recreated else min(was.end, log.high_watermark)
             ranges[tp] = PlannedRange(start, max(start, end), log.leader_epoch)
+            placed[tp] = Placed(start, (*placed[tp].decisions, *cut.get(tp, ())))
     kept_skips = inside(old.skips if skips is None else skips, ranges)
     kept = tuple(d for d in old.decisions if d.keep and not _is_covered(d, placed))
     return replace(old, ranges=ranges, skips=kept_skips, decisions=(*_decisions(placed), *kept))
@@ -105,6 +108,32 @@ def _deleted(look: Look, tp: TopicPartition, was: PlannedRange) -> Placed:
     return Placed(was.end, (Decision(tp, was.start, was.end, "lost", f"on_data_loss={look.want.on_data_loss}"),))
 
 
+def _cut_ends(look: Look, facts: Facts, old: PlanBody) -> dict[TopicPartition, tuple[Decision, ...]]:
+    """Records of the plan that a cut log lacks: other ones get their offsets.
+
+    :raises DataLoss: ``on_data_loss`` is ``fail``.
+    """
+    same = {
+        tp: r
+        for tp, r in old.ranges.items()
+        if tp in facts.snapshots and not facts.is_recreated(tp, old.resume_from[tp])
+    }
+    cuts = cut_logs(look.kafka, {tp: (r.end, r.leader_epoch) for tp, r in same.items()}, facts.snapshots)
+
+    def lost(tp: TopicPartition) -> tuple[Decision, ...]:
+        first = max(same[tp].start, min(cuts.get(tp, same[tp].end), facts.snapshots[tp].high_watermark))
+        if first >= same[tp].end:
+            return ()
+        if look.want.on_data_loss == "fail":
+            raise DataLoss(
+                [f"{tp}: the log was cut (unclean leader election) before offsets {first} to {same[tp].end} were read"],
+                'Accept the loss with on_data_loss="advance".',
+            )
+        return (Decision(tp, first, same[tp].end, "lost", f"on_data_loss={look.want.on_data_loss}"),)
+
+    return for_each(same, lost)
+
+
 def _again_in_window(
     facts: Facts, tp: TopicPartition, placed: Placed, cut: Offset, was: PlannedRange
 ) -> tuple[Placed, PlannedRange]:
@@ -116,8 +145,6 @@ def _again_in_window(
     last = max(cut.offset, min(end, log.high_watermark))
     start = min(max(placed.start, cut.offset), last)
     lost = [d._replace(end=min(d.end or end, end)) for d in placed.decisions if d.kind == "lost" and d.start < end]
-    if last < end:  # a cut log: records that get these offsets later are in no window
-        lost.append(Decision(tp, last, end, "lost", "the log was cut"))
     return Placed(start, tuple(lost)), PlannedRange(start, last, log.leader_epoch)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import unquote
 
 from airflow_kafka_offsets.errors import StoreDamaged
@@ -14,6 +14,7 @@ from airflow_kafka_offsets.log.pipeline_log import PipelineLog, pipelines_of
 from airflow_kafka_offsets.progress_log import Progress
 from airflow_kafka_offsets.store.protocol import Store, together
 
+T = TypeVar("T")
 State = Literal["planned", "begun", "reported", "committed", "reprocessing"]
 _AT_ONCE = 64
 
@@ -81,8 +82,8 @@ def state_of(batch: Batch) -> State:
     return "reported" if all(attempt.is_reported for attempt in counts) else "begun"
 
 
-def batches(log: PipelineLog, numbers: Iterable[int]) -> Iterable[Batch]:
-    """These batches, many at a time where the store is remote.
+def read_each(log: PipelineLog, numbers: Iterable[int], read: Callable[[Batch], T]) -> Iterator[T]:
+    """What ``read`` makes of these batches; many at a time where the store is remote.
 
     :raises StoreDamaged: one of them is not there, or cannot be read.
     """
@@ -90,7 +91,7 @@ def batches(log: PipelineLog, numbers: Iterable[int]) -> Iterable[Batch]:
     progress = Progress("read batches", len(left), "batches")
     while left:
         some, left = left[:_AT_ONCE], left[_AT_ONCE:]
-        yield from together(log.store, *(partial(log.existing, number) for number in some))
+        yield from together(log.store, *(partial(lambda number: read(log.existing(number)), number) for number in some))
         progress.add(len(some))
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
+from shlex import quote
 from typing import Literal
 
 from airflow_kafka_offsets.broker.protocol import Cluster
-from airflow_kafka_offsets.errors import ClusterUnavailable, NothingToDiscover
+from airflow_kafka_offsets.errors import ClusterChanged, ClusterUnavailable, NothingToDiscover
 from airflow_kafka_offsets.kafka_values import (
     ClusterDescription,
     CommittedOffset,
@@ -29,7 +30,9 @@ from airflow_kafka_offsets.plan.ranges import Committed, Facts
 from airflow_kafka_offsets.request import GroupStart, OffsetsStart, Request, TimeStart
 
 Gone = Literal["", "expired", "other log"]
-"""Whether records of a plan are gone: by retention, or because the log is another one (re-created, or cut)."""
+"""Whether records of a plan are gone: by retention or with their topic, or because the log is another one (re-created,
+or cut): then what a Spark job has read may be other records.
+"""
 
 
 class Look:
@@ -174,22 +177,41 @@ def cut_logs(
 
 
 def records_gone(kafka: Cluster, plan: Plan, body: PlanBody) -> Gone:
-    """Whether Kafka still has all that a plan reads."""
+    """Whether Kafka still has all that a plan reads.
+
+    :raises ClusterChanged: another cluster answers.
+    """
     to_read = {tp: r for tp, r in body.ranges.items() if r.end > r.start}
     if not to_read:
         return ""
     now = kafka.describe(TopicList(tuple(sorted({tp.topic for tp in to_read})), all_exist=False))
-    present = set(now.partitions)
-    if now.cluster_id != plan.cluster_id or any(
-        tp not in present or _is_other(plan.topic_ids.get(tp.topic), now.topic_ids[tp.topic]) for tp in to_read
-    ):
+    if now.cluster_id != plan.cluster_id:
+        raise other_cluster(plan, now.cluster_id)
+    if any(_is_other(plan.topic_ids.get(name), topic_id) for name, topic_id in now.topic_ids.items()):
         return "other log"
-    snapshots = take_snapshots(kafka, list(to_read), "read_uncommitted")
-    if any(snapshots[tp].high_watermark < r.end for tp, r in to_read.items()):
+    left = {tp: to_read[tp] for tp in now.partitions if tp in to_read}
+    snapshots = take_snapshots(kafka, list(left), "read_uncommitted")
+    if any(snapshots[tp].high_watermark < r.end for tp, r in left.items()):
         return "other log"
-    if cut_logs(kafka, {tp: (r.end, r.leader_epoch) for tp, r in to_read.items()}, snapshots):
+    if cut_logs(kafka, {tp: (r.end, r.leader_epoch) for tp, r in left.items()}, snapshots):
         return "other log"
-    return "expired" if any(snapshots[tp].log_start_offset > r.start for tp, r in to_read.items()) else ""
+    is_expired = len(left) < len(to_read) or any(snapshots[tp].log_start_offset > r.start for tp, r in left.items())
+    return "expired" if is_expired else ""
+
+
+def other_cluster(plan: Plan, now: str) -> ClusterChanged:
+    """The refusal of a connection that leads to another cluster than the plan's."""
+    remedy = (
+        "Use another pipeline_id and an output of its own."
+        if plan.kind == "window"
+        else "Correct the connection. If the cluster was replaced, say where to go on: kafka-offsets reset "
+        f"{quote(plan.pipeline)} --start earliest --allow-duplicates"
+    )
+    return ClusterChanged(
+        f"Pipeline {plan.pipeline!r} has read cluster {plan.cluster_id}, and the connection leads to cluster {now}.",
+        "Offsets of one cluster mean nothing in another.",
+        remedy,
+    )
 
 
 def _is_other(then: str | None, now: str | None) -> bool:

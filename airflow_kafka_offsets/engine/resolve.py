@@ -32,7 +32,8 @@ def resolve(want: Request, me: RunKey, log: PipelineLog, kafka: Cluster, airflow
     while True:
         look = Look(want, kafka)
         bound = log.batch_of(me) if want.window is None else None
-        _ = look.group  # before the log
+        if bound is None:
+            _ = look.group  # before the log
         newest = log.newest()
         refuse_other_kind(want, log, newest)
         if acknowledge_by_conf(want, me, look, log, bound, newest):
@@ -47,7 +48,8 @@ def resolve(want: Request, me: RunKey, log: PipelineLog, kafka: Cluster, airflow
             batch, is_mine = found, True
         else:
             committed = newest_committed(log, newest)
-            refuse_changes(want, look, log, newest, committed, airflow, is_bound=bound is not None)
+            if bound is None:
+                refuse_changes(want, look, log, newest, committed, airflow)
             batch, is_mine = newest if bound is None else log.existing(bound), bound is not None
         if batch is not None and is_mine and batch.is_committed and batch.is_cleaned:
             return Nothing(f"{batch} is committed and was cleaned; it is left as it is.")

@@ -38,7 +38,7 @@ def turn(
         log.name_window(newest.first_plan.window, newest.number)
     if (number := log.batch_of_window(want.window)) is not None:
         return log.existing(number)
-    refuse_other_cluster(look, log, newest)
+    refuse_other_cluster(look, newest)
     known = newest is None and want.acknowledge is None and airflow.has_succeeded()
     refuse_lost_log(log.pipeline_id, None, {}, newest, has_succeeded=known)
     stretches = log.first_body(newest).covered if newest is not None else ()

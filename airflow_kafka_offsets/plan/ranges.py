@@ -141,7 +141,7 @@ def place(want: Request, facts: Facts, tp: TopicPartition, at: Offset) -> Placed
             f"{tp}: start offset {at.offset} is below log start offset {first} ({first - at.offset} offsets are gone)"
         )
     elif at.offset > end:
-        left, resets = end, at.leader_epoch is None
+        left, resets = (first, True) if at.leader_epoch is None else (end, False)  # KIP-320: with an epoch, at the end
         line = f"{tp}: start offset {at.offset} is beyond the end of the log, {end}"
     else:
         return Placed(at.offset)

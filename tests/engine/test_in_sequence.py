@@ -3,6 +3,7 @@
 import pytest
 
 from airflow_kafka_offsets.engine.commit import needs_job
+from airflow_kafka_offsets.engine.look import Look
 from airflow_kafka_offsets.engine.work import Nothing
 from airflow_kafka_offsets.errors import (
     CheckpointBehindGroup,
@@ -13,6 +14,7 @@ from airflow_kafka_offsets.errors import (
     GroupMoved,
     NothingToDiscover,
     OtherKind,
+    OutputChanged,
     OverlappingRun,
     PlanReplaced,
     ReadNotVerified,
@@ -442,7 +444,7 @@ def test_another_output_than_the_last_batchs_is_not_committed_until_it_is_acknow
     work = pipeline.work("c")
     assert work.batch.plan.output == "files:/lake/orders"
     pipeline.drive(work, output="files:/lake/other")
-    with pytest.raises(ReadNotVerified, match="written to files:/lake/other"):
+    with pytest.raises(OutputChanged, match="written to files:/lake/other"):
         pipeline.commit(work)
     again = pipeline.work("d", conf={"acknowledge": "moved"})
     with pytest.raises(ReadNotVerified, match="no longer count"):
@@ -455,3 +457,33 @@ def test_the_other_kind_of_pipeline_is_refused(cluster: InMemoryCluster, pipelin
     pipeline.whole_run()
     with pytest.raises(OtherKind, match="another pipeline_id"):
         pipeline.resolve(want=pipeline.window(cluster.now_ms - HOUR, cluster.now_ms))
+
+
+def test_a_partition_that_joins_an_empty_shard_starts_at_its_log_start(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    empty = next(i for i in range(4) if not Look(pipeline.request(shard=(i, 4)), cluster).asked)
+    pipeline.whole_run(shard=(empty, 4), start="latest")
+    cluster.add_partitions(TOPIC, 1)
+    produce(cluster, 3, 5)
+    assert ranges_of(pipeline.whole_run(shard=(empty, 4), start="latest")) == {3: (0, 5)}
+
+
+def test_an_unread_end_that_a_cut_log_lacks_is_data_loss(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    produce(cluster, 0, 15)
+    pipeline.work("a")
+    cluster.truncate(tp(0), 10)
+    with pytest.raises(DataLoss, match="before offsets 10 to 15 were read"):
+        pipeline.resolve("a")
+    work = pipeline.work("a", on_data_loss="advance")
+    assert (ranges_of(work)[0], [d[1:4] for d in work.body.decisions]) == ((0, 10), [(10, 15, "lost")])
+
+
+def test_a_verified_batch_is_committed_after_its_topic_was_deleted(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    produce(cluster, 0, 10)
+    work = pipeline.work("a")
+    pipeline.drive(work)
+    cluster.delete_topic(TOPIC)
+    assert pipeline.commit(pipeline.work("a")).figures["read"] == 10
