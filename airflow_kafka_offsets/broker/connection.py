@@ -81,6 +81,10 @@ _CHECK = (
 )
 
 
+SEE_LOG = "See the broker's log, then retry."
+log = logging.getLogger(__name__)
+
+
 class NotYet(Exception):
     """An answer that time may change: the question is asked again, by a new client.
 
@@ -136,9 +140,7 @@ class Connection:
         first_contact_s: float = 10.0,
     ) -> None:
         self.address = settings_of.address(config)
-        self.attempt_s = min(
-            attempt_s, deadline_s / 2
-        )  # a second client can often answer, or say why the first did not
+        self.attempt_s = min(attempt_s, deadline_s / 2)  # a second client may answer where the first one does not
         self._deadline_s = deadline_s
         self._first_contact_s = first_contact_s
         self._config = settings_of.client_settings(config)
@@ -200,8 +202,9 @@ class Connection:
         started, pause_s, last = time.monotonic(), 0.1, NotYet("")
         while True:
             try:
-                return self._attempt(clients, question)
+                return self._attempt(clients, what, question)
             except NotYet as not_yet:
+                log.info("No answer yet: %s at %s: %s", what, self.address, not_yet)
                 last = not_yet if not_yet.unanswered or not last.unanswered else last
             limit_s = self._deadline_s if self._is_known else min(self._first_contact_s, self._deadline_s)
             if time.monotonic() + pause_s - started > limit_s:
@@ -227,7 +230,7 @@ class Connection:
             f"Give {self.principal} the right {right}: docs/rights.md.",
         )
 
-    def _attempt(self, clients: Clients[C], question: Callable[[C], T]) -> T:
+    def _attempt(self, clients: Clients[C], what: str, question: Callable[[C], T]) -> T:
         """One attempt. A client that has failed is destroyed at once, before anything waits."""
         try:
             if clients.client is None:
@@ -235,22 +238,22 @@ class Connection:
                 if clients.contact:
                     self._contact(clients, clients.contact)
             return question(weakref.proxy(clients.client))
-        except NoToken as error:
+        except Exception as error:
+            self._hear(clients)
             clients.drop()
-            raise NotYet(str(error)) from None
-        except TimeoutError:  # of a future that librdkafka did not resolve in its own time-out
-            clients.drop()
-            raise NotYet(f"no answer within {self.attempt_s:g} s") from None
-        except KafkaException as error:
-            self._drop(clients)
-            if error.args[0].code() in TRANSIENT:
-                raise NotYet(in_words(error.args[0])) from None
-            raise ClusterUnavailable(
-                f"Cannot ask {self.address}", in_words(error.args[0]), "See the broker's log, then retry."
-            ) from None
-        except Exception:
-            self._drop(clients)
-            raise
+            raise self._translated(error, what) from None
+
+    def _translated(self, error: Exception, what: str) -> Exception:
+        match error:
+            case NoToken():
+                return NotYet(str(error))
+            case TimeoutError():  # of a future that librdkafka did not resolve in its own time-out
+                return NotYet(f"no answer within {self.attempt_s:g} s")
+            case KafkaException() if error.args[0].code() in TRANSIENT:
+                return NotYet(in_words(error.args[0]))
+            case KafkaException():
+                return ClusterUnavailable(f"Cannot {what} at {self.address}", in_words(error.args[0]), SEE_LOG)
+        return error
 
     def _contact(self, clients: Clients[Any], contact: Callable[[Any, float], object]) -> None:
         """Connect a new client, second by second: a reason for which waiting is vain is raised at once."""
@@ -268,10 +271,6 @@ class Connection:
                     raise ClusterUnavailable(what, vain, _CHECK) from None
                 if time.monotonic() >= end:
                     raise
-
-    def _drop(self, clients: Clients[Any]) -> None:
-        self._hear(clients)
-        clients.drop()
 
     def _hear(self, clients: Clients[Any]) -> None:
         """Have ``error_cb`` called, which ``poll`` alone does: it returns how many (admin), or an event (consumer)."""

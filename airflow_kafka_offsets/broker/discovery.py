@@ -24,7 +24,6 @@ from airflow_kafka_offsets.kafka_values import (
     TopicPattern,
     by_topic,
 )
-from airflow_kafka_offsets.progress_log import Progress
 
 _WHAT = "describe the topics"
 _ZERO_UUID = "A" * 22  # the UUID of zeros, in base 64
@@ -77,12 +76,10 @@ def _describe(connection: Connection, sizes: Mapping[str, int]) -> dict[str, Top
     :param sizes: how many partitions each has, as far as it is known.
     """
     answers: dict[str, TopicDescription | None] = {}
-    progress = Progress(_WHAT, len(sizes), "topics")
 
     def look(client: AdminClient) -> None:
         refusals = Refusals(connection, _WHAT)
         for names in _chunks({name: size for name, size in sizes.items() if name not in answers}):
-            before = len(answers)
             futures = client.describe_topics(TopicCollection(names), request_timeout=connection.attempt_s)
             for name in names:
                 try:
@@ -92,7 +89,6 @@ def _describe(connection: Connection, sizes: Mapping[str, int]) -> dict[str, Top
                         answers[name] = None
                     else:
                         refusals.add([name], raised.args[0])
-            progress.add(len(answers) - before)
             if refusals.waiting:
                 break  # the other chunks would wait as long
         refusals.settle()

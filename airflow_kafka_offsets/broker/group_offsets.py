@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
-from typing import Any, Never
+from typing import Any
 
 from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
@@ -32,9 +32,8 @@ from airflow_kafka_offsets.broker.connection import (
     in_words,
 )
 from airflow_kafka_offsets.broker.partition_errors import CHUNK, Refusals, chunks, epoch_of, to_kafka
-from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive
+from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, clean_text
 from airflow_kafka_offsets.kafka_values import CommittedOffset, GroupDescription, TopicPartition
-from airflow_kafka_offsets.progress_log import Progress
 
 _STATES = {
     ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
@@ -59,7 +58,7 @@ def describe_group(connection: Connection, group_id: str) -> GroupDescription:
             if raised.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
                 return GroupDescription("Dead")
             raise
-        members = (f"{m.client_id} at {m.host}" for m in group.members)
+        members = (clean_text(f"{member.client_id} at {member.host}") for member in group.members)
         return GroupDescription(_STATES.get(group.state, group.state.name.title()), tuple(members))
 
     return connection.ask(connection.admin, f"describe group {group_id!r}", look)
@@ -70,7 +69,6 @@ def committed(
 ) -> dict[TopicPartition, CommittedOffset]:
     what = f"read offsets of group {group_id!r}"
     answers: dict[TopicPartition, CommittedOffset | None] = {}
-    progress = Progress(what, len(partitions))
     size = CHUNK
 
     def look(client: OffsetConsumer) -> None:
@@ -98,7 +96,6 @@ def committed(
                     answers[tp] = _committed(answer)
                 else:
                     refusals.add([tp], answer.error)
-            progress.add(sum(tp in answers for tp in chunk))
         # Where smaller chunks have no answer either, the coordinator has none for any.
         size = max(1, largest_failed // 10) if size == CHUNK or len(answers) > before else CHUNK
         refusals.settle()
@@ -112,7 +109,6 @@ def commit_offsets(connection: Connection, group_id: str, offsets: Mapping[Topic
     """Commit these offsets. A retry looks first, and does not write again what the group has."""
     what = f"commit to group {group_id!r}"
     written: set[TopicPartition] = set()
-    progress = Progress(what, len(offsets))
     is_retry = False
 
     def look(client: OffsetConsumer, partitions: Collection[TopicPartition]) -> None:
@@ -127,14 +123,16 @@ def commit_offsets(connection: Connection, group_id: str, offsets: Mapping[Topic
         refusals = Refusals(connection, what, "Read")
         left = [tp for tp in sorted(offsets) if tp not in written]
         try:
-            # Also finds the coordinator: a commit that has to look for it first cannot be called off.
-            look(client, left if is_retry else left[:1])
+            if is_retry:
+                look(client, left)
+            else:  # finds the coordinator: a commit that has to look for it first cannot be called off
+                _fetch(client, left[:1], connection.attempt_s)
             is_retry = True
             for chunk in chunks([tp for tp in left if tp not in written]):
                 refused = _send(client, {tp: offsets[tp] for tp in chunk}, connection.attempt_s)
                 for error in refused.values():
                     if error.code() == KafkaError.UNKNOWN_MEMBER_ID:
-                        raise _GroupIsLive
+                        raise _group_active(connection, group_id)
                     if error.code() in _OF_THE_GROUP:
                         raise KafkaException(error)
                 written.update(tp for tp in chunk if tp not in refused)
@@ -142,29 +140,22 @@ def commit_offsets(connection: Connection, group_id: str, offsets: Mapping[Topic
                 for tp, error in refused.items():
                     if tp not in written:
                         refusals.add([tp], error)
-                progress.add(sum(tp in written for tp in chunk))
         except KafkaException as raised:
             _check_right(connection, group_id, raised.args[0], "commit to", "Read")
             refusals.add([tp for tp in left if tp not in written], raised.args[0])
         refusals.settle()
 
     if offsets:
-        try:
-            connection.ask(_consumer(connection, group_id, offsets), what, write)
-        except _GroupIsLive:
-            _raise_active(connection, group_id)
+        connection.ask(_consumer(connection, group_id, offsets), what, write)
 
 
-def _raise_active(connection: Connection, group_id: str) -> Never:
+def _group_active(connection: Connection, group_id: str) -> GroupActive:
+    """The broker refused a commit because the group has members."""
     try:
         group = describe_group(connection, group_id)
     except ClusterUnavailable:  # the members are worth a question, and not another error
         group = GroupDescription("in use")
-    raise GroupActive(group_id, group.state, group.members) from None
-
-
-class _GroupIsLive(Exception):
-    """The broker refused a commit because the group has members."""
+    return GroupActive(group_id, group.state, group.members)
 
 
 def _consumer(connection: Connection, group_id: str, partitions: Collection[TopicPartition]) -> Clients[OffsetConsumer]:

@@ -20,14 +20,11 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from airflow_kafka_offsets.broker.connection import Connection, OffsetConsumer
 from airflow_kafka_offsets.broker.partition_errors import Refusals, chunks, epoch_of, to_kafka
+from airflow_kafka_offsets.errors import clean_text
 from airflow_kafka_offsets.kafka_values import EndOffset, IsolationLevel, TopicPartition, by_topic
-from airflow_kafka_offsets.progress_log import Progress
 
-_LOG_START, _LOG_END, _NO_RECORD = (
-    -2,
-    -1,
-    -1,
-)  # of the protocol: two questions, and the answer of a time without a match
+# Of the protocol: two questions, and the answer of a time without a match.
+_LOG_START, _LOG_END, _NO_RECORD = -2, -1, -1
 _WHAT = "look up offsets"
 
 
@@ -90,7 +87,6 @@ def _look_up(
     leader, makes librdkafka fail the whole call, and would take the others' answers along.
     """
     answers: dict[TopicPartition, KafkaTopicPartition] = {}
-    progress = Progress(_WHAT, len(asked))
     is_first = True
 
     def ask(client: OffsetConsumer, partitions: Iterable[TopicPartition], refusals: Refusals, cause: str = "") -> None:
@@ -112,7 +108,6 @@ def _look_up(
                     answers[tp] = answer
                 else:
                     refusals.waiting[tp] = _no_answer(answer) + cause
-            progress.add(sum(tp in answers for tp in chunk))
 
     def look(client: OffsetConsumer) -> None:
         nonlocal is_first
@@ -149,8 +144,8 @@ def _by_leader(
                 refusals.waiting[tp] = "it has no leader"
             else:
                 broker = metadata.brokers.get(known.leader)
-                where = f" at {broker.host}:{broker.port}" if broker else ", which the cluster does not list"
-                found.setdefault(f"{known.leader}{where}", []).append(tp)
+                where = f"{known.leader} at {broker.host}:{broker.port}" if broker else f"{known.leader} (not listed)"
+                found.setdefault(clean_text(where), []).append(tp)
     return found
 
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from airflow_kafka_offsets.broker.connection import NOT_AUTHORIZED, TRANSIENT, Connection, NotYet, in_words
+from airflow_kafka_offsets.broker.connection import NOT_AUTHORIZED, SEE_LOG, TRANSIENT, Connection, NotYet, in_words
 from airflow_kafka_offsets.errors import ClusterUnavailable, listed
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 
@@ -58,11 +58,7 @@ class Refusals:
             raise self._connection.not_authorized(what, next(iter(denied.values())), right)
         if self._final:
             reasons = {**self.waiting, **{key: in_words(error) for key, error in self._final.items()}}
-            raise ClusterUnavailable(
-                f"Cannot {self._what} at {self._connection.address}",
-                _table(reasons),
-                "See the broker's log, then retry.",
-            )
+            raise ClusterUnavailable(f"Cannot {self._what} at {self._connection.address}", _table(reasons), SEE_LOG)
         if self.waiting:
             raise NotYet(_table(self.waiting), {k: why for k, why in self.waiting.items() if not isinstance(k, str)})
 

@@ -72,9 +72,9 @@ def partitions_of_commit(request: bytes) -> dict[bytes, list[int]]:
 
     def number() -> int:
         nonlocal at
-        value = shift = 0
+        value, shift = 0, 0
         while True:
-            byte = request[at]
+            byte: int = request[at]
             value, at, shift = value | (byte & 0x7F) << shift, at + 1, shift + 7
             if not byte & 0x80:
                 return value
@@ -232,6 +232,23 @@ def test_what_was_written_although_it_was_refused_is_not_written_again(
         assert rule.proof()
         assert rule.seen == 3, "librdkafka's own; then the retry finds the offsets in the group"
         assert cluster.committed(group, tps(orders)) == all_at(orders, 3)
+
+
+def test_offsets_that_have_not_changed_are_committed_again(
+    proxy: KafkaProxy, committer: dict[str, Any], orders: str, group: str
+) -> None:
+    """Each partition's offset expires offsets.retention.minutes after its own commit (KIP-211)."""
+    with KafkaCluster(committer) as cluster:
+        cluster.commit_offsets(group, all_at(orders, 3, "mark"))
+        requests: list[dict[bytes, list[int]]] = []
+
+        def seen(exchange: Exchange) -> bytes:
+            requests.append(partitions_of_commit(exchange.request))
+            return exchange.forward()
+
+        proxy.arm("seen", Moment("committer", OFFSET_COMMIT), seen, times=ALWAYS)
+        cluster.commit_offsets(group, all_at(orders, 3, "mark"))
+    assert requests == [{orders.encode(): [0, 1, 2]}]
 
 
 # ── a read ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -105,9 +105,11 @@ class Counting(KafkaCluster):
         asked = self.asked
 
         class Watched(OffsetConsumer):
-            def offsets_for_times(self, partitions: Any, **more: Any) -> Any:
+            def offsets_for_times(
+                self, partitions: list[KafkaTopicPartition], timeout: float = -1.0
+            ) -> list[KafkaTopicPartition]:
                 asked.append(len(partitions))
-                return super().offsets_for_times(partitions, **more)
+                return super().offsets_for_times(partitions, timeout)
 
         return super()._make(Watched, settings)
 

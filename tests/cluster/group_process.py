@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -136,7 +137,7 @@ def _main() -> None:
             before = None if asked.get("write_first") else _timed(took, lambda: cluster.committed(group, partitions))
             _timed(took, lambda: cluster.describe_group(group))
             offsets = offsets_at(asked["topic"], number)
-            _timed(took, lambda offsets=offsets: cluster.commit_offsets(group, offsets))
+            _timed(took, partial(cluster.commit_offsets, group, offsets))
             after = _timed(took, lambda: cluster.committed(group, partitions))
             assert after == offsets, f"round {number}: {after}"
             held = None if before is None else sorted({found.offset for found in before.values()})

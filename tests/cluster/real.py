@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Protocol
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, Producer
@@ -122,7 +123,10 @@ class RealTransaction:
         before = {tp: end_offset(self._topics, tp) for tp in self._written}
         end()  # type: ignore[operator]
         for tp, offset in before.items():
-            wait_for(f"the marker in {tp}", lambda tp=tp, offset=offset: end_offset(self._topics, tp) > offset)
+            wait_for(f"the marker in {tp}", partial(self._is_past, tp, offset))
+
+    def _is_past(self, tp: TopicPartition, offset: int) -> bool:
+        return end_offset(self._topics, tp) > offset
 
 
 class RealHands:
@@ -188,7 +192,7 @@ class RealHands:
                 message = consumer.poll(DEADLINE_S)
                 assert message is not None, f"{tp} ends before offset {count - 1}"
                 if message.error() is None:
-                    found.add(message.offset())
+                    found.add(message.offset() or 0)
         finally:
             consumer.close()
         return found

@@ -344,9 +344,17 @@ def test_an_aborted_transactional_commit_never_counts(cluster: AnyCluster, order
 
 
 def test_nothing_asked_is_nothing_answered(cluster: AnyCluster, group: str) -> None:
-    assert cluster.ask.log_start_offsets([]) == cluster.ask.end_offsets([], "read_committed") == {}
-    assert cluster.ask.offsets_for_times({}, "read_committed") == cluster.ask.newest_timestamps([], "read_committed")
-    assert cluster.ask.ends_of_epochs({}) == cluster.ask.first_times({}, "read_committed") == {}
-    assert cluster.ask.committed(group, []) == cluster.ask.describe(TopicList(())).topics == {}
-    cluster.ask.commit_offsets(group, {})
-    assert cluster.ask.describe_group(group) == GroupDescription("Dead")
+    ask = cluster.ask
+    answers: list[object] = [
+        ask.describe(TopicList(())).topics,
+        ask.log_start_offsets([]),
+        ask.end_offsets([], "read_committed"),
+        ask.offsets_for_times({}, "read_committed"),
+        ask.newest_timestamps([], "read_committed"),
+        ask.ends_of_epochs({}),
+        ask.first_times({}, "read_committed"),
+        ask.committed(group, []),
+    ]
+    assert answers == [{}] * len(answers)
+    ask.commit_offsets(group, {})
+    assert ask.describe_group(group) == GroupDescription("Dead")
