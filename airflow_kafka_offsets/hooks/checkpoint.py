@@ -16,6 +16,7 @@ from airflow_kafka_offsets.store.location import Location
 from airflow_kafka_offsets.store.open import open_store
 from airflow_kafka_offsets.store.protocol import Store
 
+_EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure"}
 _LOCAL_EXECUTORS = {"LocalExecutor", "SequentialExecutor"}
 # Set by Airflow's executor for Kubernetes, and by Amazon's for ECS and Batch, in the containers that they start.
 _MARKS = ("AIRFLOW_IS_K8S_EXECUTOR_POD", "AIRFLOW_IS_EXECUTOR_CONTAINER")
@@ -92,13 +93,16 @@ def _credentials(location: Location) -> Mapping[str, Any]:
     try:
         options = {"s3": _of_amazon, "gs": _of_google, "abfs": _of_azure}[location.kind](found)
         return {name: value for name, value in options.items() if value is not None}
-    except ImportError as error:
-        extra = {"s3": "s3", "gs": "gcs"}[location.kind]
+    except Exception as error:  # whatever a provider's library raises
+        is_missing = isinstance(error, ImportError)
         raise StoreUnavailable(
             f"Cannot open the checkpoint location {location.uri}",
             f"{type(error).__name__}: {error}",
-            f"Install Airflow's provider: pip install 'airflow-kafka-offsets[{extra}]'",
-        ) from error
+            f"Install Airflow's provider: pip install 'airflow-kafka-offsets[{_EXTRAS[location.kind]}]'"
+            if is_missing
+            else f"Check Airflow connection {location.connection}.",
+            retriable=not is_missing,
+        ) from None
 
 
 def _of_amazon(connection: Any) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.run import run_context
 from airflow_kafka_offsets.offsets import Timestamp
 from airflow_kafka_offsets.request import parse_some
@@ -47,6 +48,8 @@ class WindowCompleteSensor(WaitingSensor):
         super().__init__(timeout=self.idle_timeout + timedelta(minutes=10) if timeout is None else timeout, **kwargs)
         self.topics, self.end, self.kafka_config_id = topics, end, kafka_config_id
         parse_some({"topics": topics, "end": end})
+        if not isinstance(end, Timestamp):
+            raise InvalidRequest((f"end is {end!r}, which is no time; give Timestamp().",))
 
     def make_trigger(self, context: Any, until_ms: int) -> WindowCompleteTrigger:
         return WindowCompleteTrigger(

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets import (
     CommitOffsetsOperator,
+    Files,
     PartitionDiscoverySensor,
     ResolveStartupOffsetsOperator,
     SpecificOffsets,
@@ -66,6 +67,7 @@ batch("batch", group_id=GROUP, start="earliest")
 batch("batch_retried", group_id=GROUP, start="earliest", retries=1)
 batch("batch_of_group_offsets", group_id=GROUP)
 batch("batch_advancing", group_id=GROUP, start="earliest", on_data_loss="advance")
+batch("batch_by_spark", group_id=GROUP, start="earliest", application=None, submit=None, sink=Files(OUTPUT))
 batch("hours", schedule=HOURLY, start=Timestamp(), end=Timestamp(), sensor=False)
 batch("hours_awaited", schedule=HOURLY, start=Timestamp(), end=Timestamp(), sensor={"idle_timeout": 1, "timeout": 60})
 batch("windows_without_intervals", schedule=None, start=Timestamp(), end=Timestamp(), sensor=False)

@@ -1,0 +1,206 @@
+"""What is known when a DAG is parsed: every mistake at once, the tasks and their order, and how little is imported."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, Asset, TaskGroup, XComArg, task
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_kafka_offsets import (
+    Avro,
+    BadRecords,
+    CommitOffsetsOperator,
+    Delta,
+    Files,
+    GroupOffsets,
+    Json,
+    KafkaLagTrigger,
+    PartitionDiscoverySensor,
+    ResolveStartupOffsetsOperator,
+    Rows,
+    SparkSubmitBatchOperator,
+    SpecificOffsets,
+    Timestamp,
+    WindowCompleteSensor,
+    kafka_spark_batch,
+)
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.operators.resolve import formats_of
+from airflow_kafka_offsets.rows.job import job_object
+from tests.airflow.fixtures import PROJECT_DAGS
+
+WRONG = {"topics": "a b", "start": "begin", "end": "earliest", "max_records": 0, "exclude": ["a"], "shard": (3, 3)}
+TEMPLATES = {
+    "topics": "{{ params.topics }}",
+    "group_id": "{{ params.group }}",
+    "start": GroupOffsets(otherwise="{{ params.otherwise }}"),
+    "end": Timestamp("{{ data_interval_end }}"),
+    "max_records": "{{ params.n }}",
+    "pipeline_id": "{{ params.name }}",
+}
+
+
+@pytest.fixture
+def dag(airflow_database: None) -> Any:
+    with DAG("parsed", schedule=None) as made:
+        yield made
+
+
+def problems(call: Any) -> list[str]:
+    with pytest.raises(InvalidRequest) as refused:
+        call()
+    return list(refused.value.problems)
+
+
+def test_every_mistake_is_named_at_once_with_its_parameter(dag: Any) -> None:
+    of_resolve = problems(lambda: ResolveStartupOffsetsOperator(task_id="resolve", **WRONG))
+    assert [problem.split()[0] for problem in of_resolve] == [*WRONG]
+    contradictions = {"rows": Rows(Json("id BIGINT")), "spark": {}, "submit": lambda *_: None}
+    of_group = problems(lambda: kafka_spark_batch("orders", **WRONG, **contradictions))
+    assert len(of_group) == len(WRONG) + 3
+    assert all(problem.startswith("kafka_spark_batch('orders'): ") for problem in of_group)
+    assert problems(lambda: PartitionDiscoverySensor(task_id="wait", topics="a b")) == [of_resolve[0]]
+    assert len(problems(lambda: WindowCompleteSensor(task_id="w", topics="a b", end="x"))) == 2
+    assert "is no time" in problems(lambda: WindowCompleteSensor(task_id="l", topics="a", end="latest"))[0]
+
+
+@pytest.mark.parametrize("given", [{}, {"pipeline_id": "p", "topics": "a", "group_id": "g"}, {"topics": "a"}])
+def test_a_lag_trigger_is_of_a_pipeline_or_of_a_group(given: dict[str, str]) -> None:
+    with pytest.raises(TypeError, match="give pipeline_id=, or topics= and group_id="):
+        KafkaLagTrigger(**given)
+    with pytest.raises(TypeError, match="min_records is 0"):
+        KafkaLagTrigger(pipeline_id="p", min_records=0)
+
+
+def test_what_templates_and_other_tasks_decide_is_left_to_the_run(dag: Any) -> None:
+    ResolveStartupOffsetsOperator(task_id="templates", **TEMPLATES)
+
+    @task
+    def offsets() -> dict[str, Any]:
+        return {}
+
+    by_task = ResolveStartupOffsetsOperator(task_id="by_task", topics="a", start=SpecificOffsets(offsets()))
+    assert by_task.upstream_task_ids == {"offsets"}
+    rows = Rows(Json(offsets()), select=["value.*"])
+    kafka_spark_batch("orders", topics="a", start="earliest", rows=rows, sink=Files("/lake/orders"))
+    assert dag.get_task("orders.resolve").upstream_task_ids == {"offsets__1", "orders.wait"}
+
+
+def test_the_tasks_stand_in_one_line_and_the_last_one_publishes(dag: Any) -> None:
+    @task
+    def check() -> None: ...
+
+    asset = Asset("orders")
+    batch = {"topics": "orders", "group_id": "g", "sink": Delta("/lake/orders"), "outlets": [asset]}
+    kafka_spark_batch("orders", **batch, before_commit=[check()])
+    kafka_spark_batch("windows", topics="a", start=Timestamp(), end=Timestamp(), application="job.py", sensor=False)
+
+    def line(*names: str) -> bool:
+        return all(first in dag.get_task(then).upstream_task_ids for first, then in pairwise(names))
+
+    assert line("orders.wait", "orders.resolve", "orders.spark", "check", "orders.commit")
+    assert dag.get_task("orders.commit").outlets == [asset]
+    assert {t.trigger_rule for t in dag.tasks} == {"all_success"}
+    assert dag.get_task("orders.resolve").pipeline_id == "parsed.orders"
+    assert "windows.wait" not in dag.task_ids
+    assert DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag)).task_ids
+    assert repr(dag.get_task("orders.resolve").job) == "(Delta(path_or_table='/lake/orders'), None)"
+
+
+def test_another_way_to_submit_gets_the_path_of_the_job_and_its_arguments(dag: Any) -> None:
+    given = []
+
+    def submit(application: str, arguments: XComArg) -> Any:
+        given.append((Path(application).name, arguments.operator.task_id, arguments.key))
+        return TaskGroup("livy")
+
+    kafka_spark_batch("orders", topics="a", start="earliest", sink=Files("/lake/orders"), submit=submit)
+    assert given == [("write_batch.py", "orders.resolve", "return_value")]
+
+
+@pytest.mark.parametrize(
+    ("of_dag", "of_group", "retries"),
+    [
+        ({}, {}, 2),
+        ({"retries": 5}, {}, 5),
+        ({"retries": 5}, {"retries": 0}, 0),
+        ({}, {"default_args": {"retries": 7}}, 7),
+    ],
+)
+def test_a_batch_is_retried_twice_unless_somebody_says_otherwise(
+    airflow_database: None, of_dag: Any, of_group: Any, retries: int
+) -> None:
+    with DAG("retried", schedule=None, default_args={"pool": "p", **of_dag}) as made:
+        kafka_spark_batch("orders", topics="a", start="earliest", sink=Files("/lake/orders"), **of_group)
+    assert {(t.retries, t.pool) for t in made.tasks} == {(retries, "p")}
+
+
+def test_the_task_group_takes_the_parameters_of_resolve_with_their_defaults() -> None:
+    group, resolve = (
+        inspect.signature(of).parameters for of in (kafka_spark_batch, ResolveStartupOffsetsOperator.__init__)
+    )
+    own = {name: p.default for name, p in resolve.items() if p.kind is p.KEYWORD_ONLY}
+    assert {name: group[name].default for name in own} == own
+
+
+def test_sensors_wait_deferred_for_ten_minutes_and_a_window_as_long_as_a_partition_may_be_idle(dag: Any) -> None:
+    found = PartitionDiscoverySensor(task_id="topics", topics="a")
+    assert (found.deferrable, found.timeout) == (True, 600)
+    assert WindowCompleteSensor(task_id="window", topics="a").timeout == 900
+    assert WindowCompleteSensor(task_id="idle", topics="a", idle_timeout=timedelta(hours=1)).timeout == 4200
+
+
+@pytest.mark.parametrize("plan", [None, "{}", {"pipeline": "orders"}])
+@pytest.mark.parametrize("kind", [CommitOffsetsOperator, SparkSubmitBatchOperator])
+def test_a_plan_that_no_resolve_task_pushed_is_refused_without_a_retry(dag: Any, kind: Any, plan: Any) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    with pytest.raises(AirflowFailException, match=r'resolve.output\["plan"\]'):
+        kind(task_id="task", plan=plan).execute({})
+
+
+def test_what_the_packaged_job_needs_packages_for() -> None:
+    rows = Rows(Avro('{"type": "record", "name": "o", "fields": []}'), bad=BadRecords(Files("/lake/bad")))
+    assert formats_of(job_object(Delta("/lake/orders"), rows)) == ["avro", "delta", "files", "parquet"]
+    assert formats_of(None) == []
+
+
+# ── in a process of its own ───────────────────────────────────────────────────────────────────────────────────────────
+
+LOADED = """
+import json, sys
+from airflow.dag_processing.dagbag import DagBag
+bag = DagBag(sys.argv[1])
+heavy = ("confluent_kafka", "obstore", "pyspark", "airflow_kafka_offsets.engine", "airflow_kafka_offsets.broker")
+print(json.dumps([sorted(bag.dags), bag.import_errors, sorted(m for m in heavy if m in sys.modules)]))
+"""
+
+
+def run_python(tmp_path: Path, *words: str) -> str:
+    environment = {**os.environ, "AIRFLOW_HOME": str(tmp_path), "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR"}
+    done = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_to_parse_the_example_dags_loads_no_kafka_client_no_store_and_no_engine(tmp_path: Path) -> None:
+    dags, errors, heavy = json.loads(run_python(tmp_path, "-c", LOADED, str(PROJECT_DAGS)).splitlines()[-1])
+    assert (len(dags), errors, heavy) == (4, {}, [])
+
+
+def test_airflow_knows_the_provider_and_its_setting(tmp_path: Path) -> None:
+    code = (
+        "from airflow.providers_manager import ProvidersManager; from airflow.configuration import conf; "
+        "print('airflow-kafka-offsets' in ProvidersManager().providers, "
+        "repr(conf.get('kafka_offsets', 'checkpoint_location')))"
+    )
+    assert run_python(tmp_path, "-c", code).splitlines()[-1] == "True ''"

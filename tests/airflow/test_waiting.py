@@ -1,0 +1,256 @@
+"""What sensors wait for, and what a lag trigger fires for, asked of a real broker in the loop of a triggerer."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout
+
+from airflow_kafka_offsets import KafkaLagTrigger, PartitionDiscoverySensor, Timestamp, WindowCompleteSensor
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.triggers import waiting
+from airflow_kafka_offsets.triggers.partition_discovery import PartitionDiscoveryTrigger
+from airflow_kafka_offsets.triggers.waiting import Missing
+from airflow_kafka_offsets.triggers.window_complete import WindowCompleteTrigger
+from testbed import airflow_home
+from testbed.broker import KafkaBroker
+from testbed.dag_runs import load_dag, run_dag
+from testbed.ports import free_ports
+from testbed.topics import wait_for
+from tests.airflow.conftest import WIRING, Orders
+from tests.conftest import unique_name
+
+LATER = 2**62
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def commit(broker: KafkaBroker, group: str, topic: str, offset: int) -> None:
+    with KafkaCluster(broker.client_config) as cluster:
+        cluster.commit_offsets(group, {TopicPartition(topic, 0): CommittedOffset(offset)})
+
+
+# ── sensors ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def topics_awaited(topics: Any, min_partitions: int = 1) -> Any:
+    about = {"kafka_config_id": "kafka_default", "poke_interval": 0.1, "until_ms": LATER}
+    return PartitionDiscoveryTrigger(topics=topics, min_partitions=min_partitions, **about).look()
+
+
+def test_what_is_missing_of_topics_is_named_and_what_is_there_is_counted(airflow: Path, topic: Any) -> None:
+    one, two = topic(1), topic(2)
+    absent = unique_name("absent")
+    assert topics_awaited([one, two]) == {one: 1, two: 2}
+    assert topics_awaited([one, two], 2) == Missing(f"{one} has 1 of 2 partitions")
+    assert topics_awaited({two: [1]}, 5) == {two: 1}
+    assert absent in topics_awaited([one, absent]).words
+    assert f"{two}-7" in topics_awaited({two: [7]}).words
+    assert topics_awaited(f"^{one}$") == {one: 1}
+
+
+def test_a_sensor_waits_in_the_triggerer_until_the_topic_is_there(
+    airflow: Path, broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, looks = unique_name("awaited"), []
+    look = PartitionDiscoveryTrigger.look
+
+    def counted(self: PartitionDiscoveryTrigger) -> Any:
+        looks.append(threading.current_thread().name)
+        return look(self)
+
+    monkeypatch.setattr(PartitionDiscoveryTrigger, "look", counted)
+
+    def create_once_it_is_waited_for() -> None:
+        wait_for("the triggerer looks", lambda: len(looks) > 1)
+        broker.create_topic(name, 2)
+
+    creator = threading.Thread(target=create_once_it_is_waited_for)
+    creator.start()
+    result = run_dag(load_dag(WIRING, "partitions_awaited"), conf={"topic": name})
+    creator.join()
+
+    assert result.state == "success"
+    assert all(thread.startswith("kafka-offsets") for thread in looks[1:])  # the first one is the worker's
+
+
+async def event_of(trigger: Any) -> Any:
+    return (await anext(trigger.run())).payload
+
+
+def test_a_wait_that_takes_too_long_says_what_is_missing(airflow: Path) -> None:
+    name = unique_name("absent")
+    sensor = PartitionDiscoverySensor(task_id="wait", topics=name, timeout=1, poke_interval=0.1)
+    event = asyncio.run(event_of(sensor.make_trigger({}, now_ms() + 500)))
+
+    with pytest.raises(AirflowSensorTimeout, match=f"Still missing: .*{name}"):
+        sensor.execute_complete({}, event)
+    assert sensor.execute_complete({}, {"found": {name: 1}}) == {name: 1}
+    with pytest.raises(AirflowFailException, match="no such connection"):
+        sensor.execute_complete({}, {"error": "no such connection"})
+
+
+def test_brokers_that_do_not_answer_are_waited_for_and_a_wrong_request_is_not(
+    airflow: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "DEADLINE_S", 1.0)
+    servers = {"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"}
+    monkeypatch.setenv("AIRFLOW_CONN_NOBODY", airflow_home.connections(servers)["AIRFLOW_CONN_KAFKA_DEFAULT"])
+    given = {"topics": "a", "poke_interval": 0.1, "deferrable": False}
+    sensor = PartitionDiscoverySensor(task_id="wait", kafka_config_id="nobody", **given)
+    assert not sensor.poke({}).is_done
+    event = asyncio.run(event_of(sensor.make_trigger({}, now_ms() + 300)))
+    assert "Cannot" in event["timeout"]
+    with pytest.raises(AirflowFailException, match="does not exist"):
+        PartitionDiscoverySensor(task_id="none", kafka_config_id="none", **given).execute({})
+
+
+def test_a_window_is_complete_once_each_partition_is_past_its_end_or_idle(
+    airflow: Path, broker: KafkaBroker, topic: Any
+) -> None:
+    name, end_ms = topic(2), now_ms() - 60_000
+    about = {"kafka_config_id": "kafka_default", "poke_interval": 0.1, "until_ms": LATER, "topics": name}
+
+    def trigger(idle_ms: int) -> WindowCompleteTrigger:
+        return WindowCompleteTrigger(end_ms=end_ms, idle_timeout_ms=idle_ms, **about)
+
+    broker.produce(name, [(0, None, b"x", end_ms), (1, None, b"x", end_ms - 1)])
+    assert trigger(30_000).look() == {"end_ms": end_ms, "idle": [f"{name}-1"]}
+    watching = trigger(90_000)
+    assert f"{name}-1 has no record at or past" in watching.look().words
+    watching.idle_timeout_ms = 59_000
+    broker.produce(name, [(1, None, b"x", end_ms - 2)])
+    assert watching.look() == {"end_ms": end_ms, "idle": [f"{name}-1"]}  # its newest timestamp is as it was
+    broker.produce(name, [(1, None, b"x", end_ms - 0)])
+    assert watching.look() == {"end_ms": end_ms, "idle": []}
+
+
+def test_a_partition_that_still_gets_records_is_not_idle(airflow: Path, broker: KafkaBroker, topic: Any) -> None:
+    name, end_ms = topic(1), now_ms() - 60_000
+    idle_timeout = timedelta(seconds=30)
+    sensor = WindowCompleteSensor(task_id="wait", topics=name, end=Timestamp(end_ms), idle_timeout=idle_timeout)
+    broker.produce(name, [(0, None, b"x", end_ms - 9)])
+    watching = sensor.make_trigger({}, LATER)
+    watching._newest = {TopicPartition(name, 0): end_ms - 10}  # of the look before
+    assert isinstance(watching.look(), Missing)
+
+
+# ── the trigger of an asset's watcher ─────────────────────────────────────────────────────────────────────────────────
+
+
+class States:
+    """What Airflow gives a watcher's trigger from 3.3 on."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Any] = {}
+
+    async def aget(self, key: str) -> Any:
+        return self.kept.get(key)
+
+    async def aset(self, key: str, value: Any) -> None:
+        self.kept[key] = value
+
+
+Lag = Callable[..., KafkaLagTrigger]
+
+
+@pytest.fixture
+def lag(airflow: Path, topic: Any, group: str) -> Lag:
+    name = topic(1)
+    return lambda **more: KafkaLagTrigger(topics=name, group_id=group, poke_interval=0.05, **more)
+
+
+def test_lag_counts_from_the_commit_and_without_one_from_the_log_start(lag: Lag, broker: KafkaBroker) -> None:
+    trigger = lag()
+    assert trigger.look(None) == (None, None)
+    broker.produce_many(trigger.topics, 5)
+    assert trigger.look(None)[0]["lag"] == 5
+    broker.delete_records({(trigger.topics, 0): 1})
+    assert trigger.look(None)[0]["lag"] == 4
+    commit(broker, trigger.group_id, trigger.topics, 3)
+    assert trigger.look(None)[0]["lag"] == 2
+    assert lag(min_records=3).look(None) == (None, None)
+    commit(broker, trigger.group_id, trigger.topics, 99)  # of a topic that was created again
+    assert trigger.look(None)[0]["lag"] == 4
+
+
+def test_only_an_unread_record_is_too_old(lag: Lag, broker: KafkaBroker) -> None:
+    trigger = lag(min_records=100, max_age=timedelta(minutes=10))
+    for minutes in (30, 5):
+        broker.produce(trigger.topics, [(0, None, b"x", now_ms() - minutes * 60_000)])
+    assert trigger.look(None)[0]["partitions_with_old_records"] == 1
+    commit(broker, trigger.group_id, trigger.topics, 1)
+    assert trigger.look(None) == (None, None)
+
+
+def test_it_fires_once_per_position_also_after_a_restart_of_the_triggerer(
+    lag: Lag, broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[Any] = []
+    look = KafkaLagTrigger.look
+    monkeypatch.setattr(KafkaLagTrigger, "look", lambda self, *a: looks.append(1) or look(self, *a))
+
+    async def looked_twice_more() -> None:
+        count = len(looks)
+        while len(looks) < count + 3:
+            await asyncio.sleep(0.01)
+
+    async def scenario(states: States) -> None:
+        def start() -> tuple[AsyncIterator[Any], asyncio.Task[Any]]:
+            trigger = lag(min_records=2)
+            trigger.asset_state_store = states
+            events = trigger.run()
+            return events, asyncio.ensure_future(anext(events))
+
+        events, fired = start()
+        await looked_twice_more()
+        assert not fired.done()
+        broker.produce_many(lag().topics, 2)
+        assert (await fired).payload["lag"] == 2
+        again = asyncio.ensure_future(anext(events))
+        broker.produce_many(lag().topics, 2)
+        await looked_twice_more()
+        assert not again.done()  # the backlog only grows: it is the run's that has been started
+        again.cancel()
+        _, restarted = start()
+        await looked_twice_more()
+        assert not restarted.done()
+        commit(broker, lag().group_id, lag().topics, 2)
+        assert (await restarted).payload["lag"] == 2
+
+    asyncio.run(asyncio.wait_for(scenario(States()), 60))
+
+
+def test_a_pipeline_is_measured_by_its_position_and_survives_having_none(orders: Orders) -> None:
+    trigger = KafkaLagTrigger(pipeline_id=orders.topic, poke_interval=0.05)
+    with pytest.raises(waiting.KafkaOffsetsError, match="has no batch yet"):
+        trigger.look(None)
+    orders.produce(5)
+    orders.run(reject=True)
+    assert trigger.look(None)[0]["lag"] == 5
+    orders.run()
+    orders.produce(2)
+    event, _ = trigger.look(None)
+    assert (event["pipeline_id"], event["lag"]) == (orders.topic, 2)
+
+
+def test_triggers_survive_the_way_through_airflows_database(lag: Lag) -> None:
+    from airflow.sdk.module_loading import import_string
+    from airflow.sdk.serde import deserialize, serialize
+
+    for trigger in (lag(max_age=timedelta(minutes=1)), PartitionDiscoveryTrigger(
+        kafka_config_id="k", topics={"a": [1]}, min_partitions=1, poke_interval=1.0, until_ms=5
+    )):  # fmt: skip
+        path, fields = trigger.serialize()
+        again = import_string(path)(**deserialize(serialize(fields)))
+        assert again.serialize() == (path, fields)
