@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from airflow_kafka_offsets.errors import StoreDamaged
@@ -13,73 +12,44 @@ from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, pipelines_of
 from airflow_kafka_offsets.progress_log import Progress
 from airflow_kafka_offsets.store.protocol import Store, together
+from airflow_kafka_offsets.times import iso
 
 T = TypeVar("T")
 State = Literal["planned", "begun", "reported", "committed", "reprocessing"]
 _AT_ONCE = 64
 
 
-@dataclass(frozen=True, slots=True)
-class BatchSummary:
-    """One batch.
-
-    :ivar state: ``begun`` and ``reported``: by the last attempt that counts; ``reprocessing``: committed, and written
-        again.
-    :ivar at_ms: the time of its last entry.
-    :ivar offsets: how many its job has to account for.
-    :ivar given_up: offsets that are lost, skipped or read again.
-    :ivar rows: ``None`` until it is committed; so are ``bad`` and ``filtered``.
-    :ivar owner: the run or the person of its last plan or claim.
-    :ivar is_cleaned: whether only headers are left of it.
-    """
-
-    number: int
-    key: str
-    kind: str
-    state: State
-    at_ms: int
-    window: tuple[int, int] | None
-    offsets: int
-    partitions: int
-    given_up: Mapping[str, int]
-    rows: int | None
-    bad: int | None
-    filtered: int | None
-    output: str | None
-    owner: str
-    attempts: int
-    is_cleaned: bool
-
-
-def summary_of(batch: Batch) -> BatchSummary:
-    plan, last = batch.plan, batch.commits[-1] if batch.commits else None
-    return BatchSummary(
-        number=batch.number,
-        key=plan.key,
-        kind=plan.kind,
-        state=state_of(batch),
-        at_ms=batch.entries[-1].at_ms,
-        window=plan.window,
-        offsets=plan.offsets,
-        partitions=plan.partitions,
-        given_up=plan.given_up,
-        rows=last.rows if last else None,
-        bad=last.bad if last else None,
-        filtered=last.filtered if last else None,
-        output=batch.output,
-        owner=str(batch.owner),
-        attempts=batch.highest_attempt,
-        is_cleaned=batch.is_cleaned,
-    )
-
-
 def state_of(batch: Batch) -> State:
+    """``begun`` and ``reported`` by the last attempt that counts; ``reprocessing``: committed, and written again."""
     if batch.is_committed:
         return "committed" if batch.is_closed else "reprocessing"
-    counts = [attempt for attempt in batch.attempts if attempt.number == batch.highest_attempt > batch.after]
-    if not counts:
+    attempts = [attempt for attempt in batch.attempts if attempt.number == batch.highest_attempt > batch.after]
+    if not attempts:
         return "planned"
-    return "reported" if all(attempt.is_reported for attempt in counts) else "begun"
+    return "reported" if all(attempt.is_reported for attempt in attempts) else "begun"
+
+
+def batch_row(batch: Batch) -> dict[str, Any]:
+    """A batch in one row, ready for JSON. ``rows``, ``bad`` and ``filtered`` are ``None`` until it is committed."""
+    plan, commit = batch.plan, batch.commits[-1] if batch.commits else None
+    return {
+        "batch": batch.number,
+        "key": plan.key,
+        "kind": plan.kind,
+        "state": state_of(batch),
+        "at": iso(batch.entries[-1].at_ms),
+        "window": [iso(bound) for bound in plan.window] if plan.window else None,
+        "offsets": plan.offsets,
+        "partitions": plan.partitions,
+        "rows": commit.rows if commit else None,
+        "bad": commit.bad if commit else None,
+        "filtered": commit.filtered if commit else None,
+        "given_up": dict(plan.given_up),
+        "output": batch.output,
+        "owner": str(batch.owner),
+        "attempts": batch.highest_attempt,
+        "is_cleaned": batch.is_cleaned,
+    }
 
 
 def read_each(log: PipelineLog, numbers: Iterable[int], read: Callable[[Batch], T]) -> Iterator[T]:
@@ -95,35 +65,30 @@ def read_each(log: PipelineLog, numbers: Iterable[int], read: Callable[[Batch], 
         progress.add(len(some))
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineSummary:
-    """One pipeline.
+class Pipeline(NamedTuple):
+    """A pipeline of a checkpoint location, by the name that its DAG gives it.
 
-    :ivar name: as its DAG names it.
-    :ivar log: ``None`` where it is damaged or has no batch; so is ``newest``.
-    :ivar damage: why it cannot be read.
+    :ivar newest: its newest batch; ``None``: there is none, or ``damage`` says why it cannot be read.
     """
 
-    name: str
-    log: PipelineLog | None = None
+    log: PipelineLog
     newest: Batch | None = None
     damage: StoreDamaged | None = None
 
 
-def pipelines(store: Store) -> list[PipelineSummary]:
-    """All pipelines of a checkpoint location, sorted by name."""
-    look: list[Callable[[], Any]] = [partial(_pipeline, store, folder) for folder in pipelines_of(store)]
-    return sorted(together(store, *look), key=lambda pipeline: pipeline.name)
+def pipelines(store: Store) -> list[Pipeline]:
+    """All pipelines, sorted by name."""
+    found = together(store, *(partial(_pipeline, store, folder) for folder in pipelines_of(store)))
+    return sorted(found, key=lambda pipeline: pipeline.log.pipeline_id)
 
 
-def _pipeline(store: Store, folder: str) -> PipelineSummary:
+def _pipeline(store: Store, folder: str) -> Pipeline:
     log = PipelineLog(store, unquote(folder))
     log.root = folder  # a long name is cut in it
     try:
         newest = log.newest()
     except StoreDamaged as damage:
-        return PipelineSummary(log.pipeline_id, damage=damage)
-    if newest is None:
-        return PipelineSummary(log.pipeline_id)
-    log.pipeline_id = newest.plan.pipeline
-    return PipelineSummary(log.pipeline_id, log, newest)
+        return Pipeline(log, damage=damage)
+    if newest is not None:
+        log.pipeline_id = newest.plan.pipeline
+    return Pipeline(log, newest)

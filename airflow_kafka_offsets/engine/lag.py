@@ -53,6 +53,13 @@ def position_of(log: PipelineLog, newest: Batch) -> Position:
     return log.position_after(newest) if newest.is_committed else log.body(newest).resume_from
 
 
+def last_run(log: PipelineLog, newest: Batch) -> Batch:
+    """The newest batch that a run has planned, whose topics are what the pipeline reads."""
+    while newest.plan.kind == "reset" and newest.number > 1:
+        newest = log.existing(newest.number - 1)
+    return newest
+
+
 def lag_of_pipeline(log: PipelineLog, newest: Batch, kafka: Cluster, *, with_times: bool = True) -> Lag | None:
     """By the position, over the topics that the pipeline reads. ``None``: by window, or on another cluster.
 
@@ -61,7 +68,7 @@ def lag_of_pipeline(log: PipelineLog, newest: Batch, kafka: Cluster, *, with_tim
     if newest.plan.kind == "window":
         return None
     position, shard = position_of(log, newest), shard_of(newest.plan.pipeline)
-    known = newest.plan.topics
+    known = last_run(log, newest).plan.topics
     topics = TopicList(tuple(sorted({*known, *(tp.topic for tp in position)})), all_exist=False)
     now = kafka.describe(topics)
     if now.cluster_id != newest.plan.cluster_id:
@@ -98,20 +105,19 @@ def _lag(
     found: dict[TopicPartition, PartitionLag] = {}
     for tp, log in logs.items():
         at, first, end = position.get(tp), log.log_start_offset, log.end_offset
-        note: Note = ""
-        if at is None:
-            note = "no position"
-        elif is_other_topic(at, tp, topic_ids):
-            note = "topic was re-created"
-        elif at.offset < first:
-            note = "records are gone"
-        elif at.offset > log.high_watermark:
-            note = "past the end"
-        else:
-            first = at.offset
-        found[tp] = PartitionLag(
-            None if at is None else at.offset, log.log_start_offset, end, max(0, end - first), None, note
+        note: Note = (
+            "no position"
+            if at is None
+            else "topic was re-created"
+            if is_other_topic(at, tp, topic_ids)
+            else "records are gone"
+            if at.offset < first
+            else "past the end"
+            if at.offset > log.high_watermark
+            else ""
         )
+        start = first if at is None or note else at.offset
+        found[tp] = PartitionLag(None if at is None else at.offset, first, end, max(0, end - start), None, note)
     unread = {tp: lag.end - lag.unread for tp, lag in found.items() if lag.unread}
     times: Mapping[TopicPartition, int] = {}
     if with_times and unread:

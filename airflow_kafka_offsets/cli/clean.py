@@ -1,0 +1,44 @@
+"""``clean``: remove what no later run reads of old batches."""
+
+from __future__ import annotations
+
+import re
+
+from airflow_kafka_offsets.cli.call import CHECKPOINT, DRY_RUN, EXECUTE, PIPELINE, Call, command, option
+from airflow_kafka_offsets.cli.printing import Answer
+from airflow_kafka_offsets.errors import InvalidRequest, counted, shown
+from airflow_kafka_offsets.log.clean import clean
+from airflow_kafka_offsets.times import iso
+
+_MS = {"h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+
+def clean_old(call: Call) -> Answer:
+    """Remove the details of old batches.
+
+    These are ranges, attempts and reports. Headers stay, so that lists and totals keep them. The last two commits, what
+    follows them, and batches that are unfinished or do not verify are left as they are. A run whose batch was cleaned
+    cannot be cleared any more.
+    """
+    age = re.fullmatch(r"([0-9]{1,5})([hdw])", call["older_than"])
+    if age is None:
+        raise InvalidRequest(
+            (f"--older-than is {shown(call['older_than'])}; give hours, days or weeks: 36h, 90d, 12w.",)
+        )
+    before_ms, execute = call.now_ms - int(age[1]) * _MS[age[2]], call["execute"]
+    call.newest()
+    done = clean(call.log, before_ms, execute=execute)
+    objects = f"{counted(done.objects, 'object')} {'were' if execute else 'would be'} removed"
+    text = f"Batches committed before {iso(before_ms)}: {len(done.batches)} of them, {objects}."
+    facts = {"pipeline": call.pipeline_id, "dry_run": not execute, "batches": done.batches, "objects": done.objects}
+    return Answer(text, facts, notes=[] if execute else [DRY_RUN])
+
+
+clean_command = command(
+    clean_old,
+    "clean orders --older-than 90d --execute",
+    PIPELINE,
+    option("--older-than", "Since the last commit: 36h, 90d, 12w.", metavar="AGE", required=True),
+    EXECUTE,
+    CHECKPOINT,
+)

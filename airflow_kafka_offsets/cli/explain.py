@@ -1,0 +1,42 @@
+"""``explain``: the page of an error. Pages are files of the package, so no network is needed."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import click
+
+from airflow_kafka_offsets.cli.call import Call, command
+from airflow_kafka_offsets.cli.printing import Answer, Row, Table
+from airflow_kafka_offsets.errors import InvalidRequest, shown
+
+
+def explain(call: Call) -> Answer:
+    """The page of an error.
+
+    CODE is AKO-202, 202 or GroupMoved. Without it, all of them are listed.
+    """
+    pages, code = _pages(), call["code"]
+    if code is None:
+        return Answer("Each of these has a page.", tables=[Table("errors", pages, "code error what_happened")])
+    for page in pages:
+        if code.upper() in (page["code"], page["code"].removeprefix("AKO-"), page["error"].upper()):
+            return Answer(page["page"].rstrip(), page)
+    raise InvalidRequest((f"{shown(code)} is no code of an error. All of them: kafka-offsets explain",))
+
+
+def _pages() -> list[Row]:
+    """Each begins with ``# AKO-202 GroupMoved`` and a sentence."""
+    rows: list[Row] = []
+    for path in sorted((files("airflow_kafka_offsets") / "errors").iterdir(), key=str):
+        if path.name.startswith("AKO-"):
+            text = path.read_text("utf-8")
+            title, happened, _ = text.split("\n\n", 2)
+            happened = happened.partition(". ")[0]
+            rows.append(
+                dict(zip(("code", "error"), title.split()[1:], strict=True)) | {"what_happened": happened, "page": text}
+            )
+    return rows
+
+
+explain_command = command(explain, "explain AKO-202", click.Argument(["code"], required=False))

@@ -1,0 +1,80 @@
+"""The entry: find the command, run it, return an exit status.
+
+0 done, 1 refused because of the data or the group, 2 the request is wrong, 3 cluster or store could not be asked. What
+was asked for goes to standard output, messages go to standard error.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from airflow_kafka_offsets.cli.printing import PROGRAM, say
+from airflow_kafka_offsets.errors import KafkaOffsetsError
+
+_COMMANDS = ("plan", "lag", "list", "show", "audit", "reset", "skip", "clean", "explain")
+_IN_MODULE = {"list": "lag", "skip": "reset"}  # the others are in the module of their name
+
+
+class _Commands(click.Group):
+    """Nine commands. The module of each is imported when it is run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*_COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = import_module(f"airflow_kafka_offsets.cli.{_IN_MODULE.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KafkaOffsetsError as error:
+            say(f"{PROGRAM}: {error}")
+            return error.exit_status
+        except BrokenPipeError:  # `kafka-offsets … | head`: not even what is buffered can be written
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 141
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="airflow-kafka-offsets", prog_name=PROGRAM)
+def commands() -> None:
+    """Batches from Kafka to Spark: what a run would read, how far it is, and the way on after a refusal.
+
+    What writes (reset, skip, clean) is a dry run unless --execute. Exit status: 0 done, 1 refused because of the data
+    or the group, 2 the request is wrong, 3 the cluster or the checkpoint location could not be asked.
+    """
+
+
+def main(argv: Sequence[str] | None = None, world: Any = None) -> int:
+    """The console script. Returns the exit status.
+
+    :param world: what commands ask (:class:`airflow_kafka_offsets.cli.call.World`); ``None``: the real one.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # for names that the terminal's encoding lacks
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    logging.getLogger("airflow_kafka_offsets.progress_log").setLevel(logging.INFO)
+    try:
+        return int(commands.main(argv, PROGRAM, standalone_mode=False, obj=world) or 0)
+    except click.Abort:  # Ctrl-C
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

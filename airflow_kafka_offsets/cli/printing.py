@@ -1,0 +1,92 @@
+"""What a command answers: tables for people, or one JSON object for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_kafka_offsets.errors import clean_text
+
+PROGRAM = "kafka-offsets"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of one kind.
+
+    :ivar name: its member in JSON.
+    :ivar columns: those that people see, separated by spaces; one without any value is left out.
+    """
+
+    name: str
+    rows: Sequence[Row]
+    columns: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """
+    :ivar text: sentences for people, above the tables.
+    :ivar facts: members of the JSON object beside the tables.
+    :ivar notes: what to know or to do next; on standard error.
+    """
+
+    text: str = ""
+    facts: Row = field(default_factory=dict)
+    tables: Sequence[Table] = ()
+    notes: Sequence[str] = ()
+    exit_status: int = 0
+
+
+def show(answer: Answer, output: str) -> None:
+    """Print it: JSON alone, or text and tables."""
+    if output == "json":
+        print(json.dumps({**answer.facts, **{table.name: table.rows for table in answer.tables}}, indent=2))
+    else:
+        print(_clean(answer.text))
+        for table in answer.tables:
+            if table.rows and table.columns:
+                _print_table(table)
+    sys.stdout.flush()
+    say(*answer.notes)
+
+
+def say(*messages: str) -> None:
+    """Messages for people, on standard error."""
+    for message in messages:
+        print(_clean(message), file=sys.stderr)
+
+
+def _clean(text: str) -> str:
+    return "\n".join(map(clean_text, text.split("\n")))
+
+
+def _print_table(table: Table) -> None:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    shown = RichTable(box=None, pad_edge=False, header_style="bold")
+    columns = [name for name in table.columns.split() if any(_cell(row.get(name)) for row in table.rows)]
+    for name in columns:
+        is_number = all(isinstance(row.get(name), int | None) for row in table.rows)
+        shown.add_column(name.replace("_", " "), justify="right" if is_number else "left", overflow="fold")
+    for row in table.rows:
+        shown.add_row(*(Text(_cell(row.get(name))) for name in columns))
+    width = None if sys.stdout.isatty() else 1000  # in a pipe, a row is a line
+    print()
+    Console(file=sys.stdout, width=width, highlight=False).print(shown)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{count:,} {name}" for name, count in value.items() if count)
+    if isinstance(value, list):
+        return " to ".join(map(_cell, value))
+    return clean_text(value)
