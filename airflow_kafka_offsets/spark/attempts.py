@@ -27,6 +27,10 @@ _ENTRY = re.compile(r"([1-9][0-9]*)\.json")
 _BEGUN = re.compile(r"([1-9][0-9]*)-([0-9a-z]+)\.begun\.json")
 
 
+Entries = Mapping[int, Mapping[str, Any]]
+_Output = tuple[int, str | None]
+
+
 class _Begun(NamedTuple):
     number: int
     random: str
@@ -55,20 +59,16 @@ class Attempt:
     def look(self) -> None:
         """:raises LateAttempt: this driver has lost its place."""
         names = self.store.list(self.folder)
-        _require_current(self.store, self.folder, self.entry, self.plan, names)
+        _require_current(self.plan, _entries(self.store, self.folder, names, self.entry))
         others = [b.number for b in _begun(names) if b.number >= self.number and b.random != self.random]
         if others:
             what = f"Attempt {self.number} at batch {self.plan.number} of pipeline {self.plan.pipeline} stops"
             raise LateAttempt(what, f"Attempt {max(others)} has begun since", "Let that one end, or clear the task")
 
-    def begin(self) -> None:
-        self._put("begun", {})
-        self.look()
-
     def report(self, counts: Mapping[str, Any]) -> None:
-        self._put("report", {"counts": counts})
+        self.put("report", {"counts": counts})
 
-    def _put(self, kind: str, more: Mapping[str, Any]) -> None:
+    def put(self, kind: str, more: Mapping[str, Any]) -> None:
         value = {"version": 1, "plan_id": self.plan.plan_id, "job": self.job, "output": self.output, **more}
         self.store.put(f"{self.folder}/{self.number}-{self.random}.{kind}.json", encode(value))
 
@@ -80,12 +80,15 @@ def begin(store: Store, folder: str, entry: int, plan: Plan, job: str | None, ou
     :raises OtherOutput: the batch before, or an earlier attempt, has another output; nothing was begun.
     """
     names = store.list(folder)
-    _require_current(store, folder, entry, plan, names)
-    earlier = _begun(names)
-    _refuse_other_output(store, folder, plan, output, names, earlier)
+    entries, earlier = _entries(store, folder, names), _begun(names)
+    _require_current(plan, {k: e for k, e in entries.items() if k > entry})
+    acknowledged = max((e.get("acknowledged", 0) for e in entries.values()), default=0)
+    outputs = [(b.number, read_object(store, f"{folder}/{b.name}")["output"]) for b in earlier]
+    _refuse_other_output(plan, output, outputs, acknowledged)
     number = 1 + max((b.number for b in earlier), default=0)
     attempt = Attempt(store, folder, entry, plan, job, output, number, secrets.token_hex(4))
-    attempt.begin()
+    attempt.put("begun", {})
+    attempt.look()
     log.info("Attempt %d at batch %d of pipeline %s has begun.", number, plan.number, plan.pipeline)
     return attempt
 
@@ -94,37 +97,33 @@ def _begun(names: Sequence[str]) -> list[_Begun]:
     return [_Begun(int(m[1]), m[2], m[0]) for m in map(_BEGUN.fullmatch, names) if m]
 
 
-def _entries(names: Sequence[str]) -> list[int]:
-    return sorted(int(m[1]) for m in map(_ENTRY.fullmatch, names) if m)
+def _entries(store: Store, folder: str, names: Sequence[str], above: int = 0) -> Entries:
+    numbers = sorted(int(m[1]) for m in map(_ENTRY.fullmatch, names) if m)
+    return {k: read_object(store, f"{folder}/{k}.json") for k in numbers if k > above}
 
 
-def _require_current(store: Store, folder: str, entry: int, plan: Plan, names: Sequence[str]) -> None:
+def _require_current(plan: Plan, later: Entries) -> None:
     """:raises LateAttempt: there is a newer plan, or the last entry is a commit."""
-    later = [(k, read_object(store, f"{folder}/{k}.json")["entry"]) for k in _entries(names) if k > entry]
-    plans = [k for k, kind in later if kind == "plan"]
-    if not plans and (not later or later[-1][1] != "commit"):
-        return
-    cause = f"Entry {plans[-1]} is a newer plan" if plans else f"Entry {later[-1][0]} has committed the batch"
-    what = f"A job for plan {plan.plan_id} of batch {plan.number} of pipeline {plan.pipeline} stops"
-    raise LateAttempt(what, cause, "If the batch is to be written again, clear the run from its resolve task on")
+    causes = [f"Entry {k} is a newer plan" for k, entry in later.items() if entry["entry"] == "plan"]
+    if later and later[max(later)]["entry"] == "commit":
+        causes.append(f"Entry {max(later)} has committed the batch")
+    if causes:
+        what = f"A job for plan {plan.plan_id} of batch {plan.number} of pipeline {plan.pipeline} stops"
+        raise LateAttempt(what, causes[-1], "To write the batch again, clear the run from its resolve task on")
 
 
-def _refuse_other_output(
-    store: Store, folder: str, plan: Plan, output: str | None, names: Sequence[str], earlier: Sequence[_Begun]
-) -> None:
-    """The outputs of attempts that a person has acknowledged are settled; any other one must be this driver's.
+def _refuse_other_output(plan: Plan, output: str | None, outputs: Sequence[_Output], acknowledged: int) -> None:
+    """Outputs of attempts that a person has acknowledged are settled; any other one must be this driver's.
 
     It is enough to look before this attempt begins: a driver with a lower number that begins later finds this one.
+
+    :param outputs: of earlier attempts, with their numbers.
     """
-    entries = [read_object(store, f"{folder}/{k}.json") for k in _entries(names)]
-    acknowledged = max((e.get("acknowledged", 0) for e in entries), default=0)
-    outputs = {b: read_object(store, f"{folder}/{b.name}")["output"] for b in earlier}
-    settled = {outputs[b] for b in earlier if b.number <= acknowledged}
-    others = {f"attempt {b.number}": outputs[b] for b in earlier if b.number > acknowledged and outputs[b] is not None}
-    if plan.output is not None and output not in settled:
-        others["the batch before"] = plan.output
-    for whose, other in others.items():
-        if other != output:
+    others = [(f"attempt {number}", other) for number, other in outputs if number > acknowledged]
+    if output not in {other for number, other in outputs if number <= acknowledged}:
+        others.append(("the batch before", plan.output))
+    for whose, other in others:
+        if other not in (None, output):
             window = "" if plan.window is None else f" --window {plan.window[0]} {plan.window[1]}"
             raise OtherOutput(
                 f"Batch {plan.number} of pipeline {plan.pipeline} would change its output",

@@ -114,14 +114,10 @@ def account(batch: Batch, written: DataFrame | Written | None) -> dict[Partition
     if is_each_once and not any(lacking.values()):
         return found
     if is_each_once:
-        seen = observed(batch.observation)
-        total = sum(c.offsets for c in found.values())
-        if written.filtered and seen.get("records") == total + written.filtered == sum(sizes.values()):
+        seen, total = observed(batch.observation), sum(c.offsets for c in found.values())
+        if seen.get("records") == total + written.filtered == sum(sizes.values()):  # no gaps: what lacks is filtered
             return {tp: c._replace(filtered=lacking[tp], offsets=c.offsets + lacking[tp]) for tp, c in found.items()}
-        if not written.filtered and seen == {
-            "records": total,
-            "hash": reduce(xor, (c.hash for c in found.values()), 0),
-        }:
+        if seen == {"records": total, "hash": reduce(xor, (c.hash for c in found.values()), 0)}:  # nothing is filtered
             return {tp: c._replace(gaps=lacking[tp]) for tp, c in found.items()}
     log.info("%s: Kafka is read once more, to compare with what was written.", batch)
     scanned = count(written.scan)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import reduce
@@ -80,7 +81,7 @@ def read_records(spark: SparkSession, plan: Plan, options: Mapping[str, str]) ->
     frames = [frame] if by_topic and (frame := _subscribed(load, by_topic)) is not None else []
     if by_partition := [r for r in plan.read_ranges if not frames or r.topic not in whole]:
         frames.append(load(assign=_json(by_partition), **_bounds(by_partition)))
-    records = reduce(DataFrame.union, frames)
+    records = reduce(lambda one, other: one.union(other), frames)
     for skip in plan.skips:
         is_skipped = (f.col("topic") == skip.topic) & (f.col("partition") == skip.partition)
         records = records.where(~(is_skipped & (f.col("offset") >= skip.start) & (f.col("offset") < skip.end)))
@@ -89,10 +90,10 @@ def read_records(spark: SparkSession, plan: Plan, options: Mapping[str, str]) ->
 
 def whole_topics(plan: Plan) -> set[str]:
     """The topics to read by ``subscribe``: if there are many partitions, those of which the plan has all."""
-    read = {r.topic for r in plan.read_ranges}
     if len(plan.read_ranges) <= MANY_PARTITIONS:
         return set()
-    return {topic for topic in read if sum(r.topic == topic for r in plan.ranges) == plan.partitions[topic]}
+    planned = Counter(r.topic for r in plan.ranges)
+    return {r.topic for r in plan.read_ranges if planned[r.topic] == plan.partitions[r.topic]}
 
 
 def _subscribed(load: Callable[..., DataFrame], ranges: Sequence[Range]) -> DataFrame | None:
