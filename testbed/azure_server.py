@@ -38,7 +38,7 @@ class AzureServer(HttpServer):
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"AZURE_STORAGE_CONNECTION_STRING": self.connection_string}
+        return environment_of(self.endpoint)
 
     def command(self, port: int) -> list[str]:
         program = self._folder / "node_modules/azurite/dist/src/blob/main.js"
@@ -61,8 +61,12 @@ class AzureServer(HttpServer):
             pass
 
 
+def environment_of(endpoint: str) -> dict[str, str]:
+    return {"AZURE_STORAGE_ENDPOINT": f"{endpoint}/{ACCOUNT}", "AZURE_STORAGE_ACCOUNT_KEY": KEY}
+
+
 def connection_string(endpoint: str, key: str = KEY) -> str:
-    """What Azure's libraries take for the server at `endpoint`, or for a proxy before it."""
+    """As Azure's portal gives it, for the server at `endpoint` or for a proxy before it."""
     return f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={key};BlobEndpoint={endpoint}/{ACCOUNT};"
 
 

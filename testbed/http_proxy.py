@@ -72,7 +72,7 @@ class HttpProxy:
             self._server.socket = context.wrap_socket(
                 self._server.socket, server_side=True, do_handshake_on_connect=False
             )
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -117,16 +117,21 @@ class HttpProxy:
         _answer(request, status, headers, content)
 
     def _forward(self, request: BaseHTTPRequestHandler, body: bytes) -> tuple[int, dict[str, str], bytes]:
-        connection = http.client.HTTPConnection(urlsplit(self.target).netloc, timeout=30)
         headers = {k: v for k, v in request.headers.items() if k.lower() not in _PER_HOP}
-        connection.request(request.command, request.path, body, headers)
+        status, found, content = self.send(request.command, request.path, headers, body)
+        found = {k: v for k, v in found.items() if k.lower() not in _PER_HOP - {"content-length"}}
+        if request.command != "HEAD":
+            found["Content-Length"] = str(len(content))
+        return status, found, content
+
+    def send(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, str], bytes]:
+        """Ask the server; returns status, headers and body."""
+        connection = http.client.HTTPConnection(urlsplit(self.target).netloc, timeout=30)
+        connection.request(method, path, body, headers)
         answer = connection.getresponse()
         content = answer.read()
-        found = {k: v for k, v in answer.getheaders() if k.lower() not in _PER_HOP}
-        if request.command == "HEAD":
-            found["Content-Length"] = answer.getheader("Content-Length") or "0"
         connection.close()
-        return answer.status, found, content
+        return answer.status, dict(answer.getheaders()), content
 
 
 _CODES = {409: "ConditionalRequestConflict", 429: "SlowDown", 500: "InternalError", 503: "SlowDown"}

@@ -91,7 +91,7 @@ def _credentials(location: Location) -> Mapping[str, Any]:
         problem = f"checkpoint_location {location.uri} names a connection that does not exist: {location.connection!r}."
         raise InvalidRequest((problem,)) from None
     try:
-        options = {"s3": _of_amazon, "gs": _of_google, "abfs": _of_azure}[location.kind](found)
+        options = {"s3": _of_amazon, "gs": _of_google, "abfs": options_of_azure}[location.kind](found)
         return {name: value for name, value in options.items() if value is not None}
     except Exception as error:  # whatever a provider's library raises
         is_missing = isinstance(error, ImportError)
@@ -127,7 +127,7 @@ def _of_google(connection: Any) -> Mapping[str, Any]:
     return {"credential_provider": GoogleCredentialProvider(GoogleBaseHook(connection.conn_id).get_credentials())}
 
 
-def _of_azure(connection: Any) -> Mapping[str, Any]:
+def options_of_azure(connection: Any) -> Mapping[str, Any]:
     """As Airflow's ``WasbHook`` reads a connection of type ``wasb``, in its order: the first that is set counts."""
     extra = connection.extra_dejson
     if text := extra.get("connection_string"):

@@ -18,7 +18,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import AlreadyExistsError, BaseError
 
 from airflow_kafka_offsets.errors import StoreUnavailable, clean_text
 from airflow_kafka_offsets.store.protocol import require_inside, require_size, unavailable
@@ -30,11 +30,11 @@ CLIENT_OPTIONS: dict[str, Any] = {
     "allow_http": True,  # where an endpoint says http://, and nowhere else
 }
 RETRY_CONFIG: dict[str, Any] = {
-    "max_retries": 8,
+    "max_retries": 12,
     "retry_timeout": timedelta(seconds=60),
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
 }
-_FINAL = re.compile(r"status code: 4(?!08|09|25|29)|builder error")
+_FINAL = re.compile(r"status code: 4(?!08|09|25|29)")  # of HTTP: time alone does not change the answer
 _TRIES = 4
 _fork = {"used": False, "forked": False}
 
@@ -109,8 +109,6 @@ class CloudStore:
             return request()
         except (FileNotFoundError, AlreadyExistsError):
             raise
-        except (PermissionDeniedError, UnauthenticatedError) as error:
-            raise unavailable(self, verb, name, words(error), retriable=False) from None
         except BaseError as error:
             if verb == "list" and "404 Not Found" in str(error):
                 raise self._no_bucket(verb, name, error) from None

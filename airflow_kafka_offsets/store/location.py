@@ -69,9 +69,10 @@ def location_of(uri: str) -> Location:
     kind, user, host, folder = found[1].replace("abfss", "abfs"), found[2], found[3], "/".join(parts)
     if kind != "abfs":
         return Location(uri, kind, host, folder, user)
-    if user is None:
-        raise _invalid(f"{uri} names no storage account: give {_FORMS}")
-    if account := _AZURE_HOST.fullmatch(host):
+    account = _AZURE_HOST.fullmatch(host)
+    if user is None or ("." in host and not account):  # no container has a dot in its name
+        raise _invalid(f"{uri} names neither an account nor a connection: give {_FORMS}")
+    if account:
         return Location(uri, kind, user, folder, account=account[1])
     return Location(uri, kind, host, folder, user)
 

@@ -34,18 +34,12 @@ def open_store(uri: str, credentials: Callable[[Location], Mapping[str, Any]] | 
     location = location_of(uri)
     if location.kind == "file":
         return LocalStore(Path(location.folder), uri)
-    options = dict((credentials or _environment)(location))
+    options = {"retry_config": RETRY_CONFIG, **(credentials or _environment)(location)}
+    options["client_options"] = {**CLIENT_OPTIONS, **options.get("client_options", {})}
     if location.account:
         options["account_name"] = location.account
-    client = {**CLIENT_OPTIONS, **options.pop("client_options", {})}
     try:
-        store = _KINDS[location.kind](
-            location.bucket,
-            prefix=location.folder or None,
-            client_options=client,
-            retry_config=RETRY_CONFIG,
-            **options,
-        )
+        store = _KINDS[location.kind](location.bucket, prefix=location.folder or None, **options)
     except (BaseError, ValueError) as error:
         raise StoreUnavailable(
             f"Cannot open the checkpoint location {uri}",
