@@ -208,10 +208,16 @@ class StandaloneAirflow:
         conf: Mapping[str, Any] | None = None,
         *,
         run_id: str | None = None,
-        logical_date: datetime | None = None,
+        interval: tuple[datetime, datetime] | None = None,
     ) -> str:
-        """Start a run; its id."""
-        body: dict[str, Any] = {"conf": dict(conf or {}), "logical_date": logical_date and logical_date.isoformat()}
+        """Start a run; its id.
+
+        :param interval: its data interval; without one it has none.
+        """
+        body: dict[str, Any] = {"conf": dict(conf or {}), "logical_date": None}
+        if interval is not None:
+            start, end = (bound.isoformat() for bound in interval)
+            body |= {"logical_date": start, "data_interval_start": start, "data_interval_end": end}
         if run_id is not None:
             body["dag_run_id"] = run_id
         return str(self._request("POST", f"/dags/{dag_id}/dagRuns", json=body)["dag_run_id"])

@@ -14,18 +14,21 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import InvalidRequest, KafkaOffsetsError
-from airflow_kafka_offsets.kafka_values import ClusterDescription, Subscription, TopicList, TopicPartition
+from airflow_kafka_offsets.kafka_values import Subscription, TopicPartition
 from airflow_kafka_offsets.request import parse_some
 from airflow_kafka_offsets.triggers.waiting import StoredTrigger, in_thread, open_cluster, rendered
 
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.broker.protocol import Cluster
+    from airflow_kafka_offsets.engine.lag import Lag
+
 _STATE_KEY = "kafka_offsets.lag"
-Offsets = Mapping[TopicPartition, int]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -57,8 +60,7 @@ class KafkaLagTrigger(StoredTrigger, BaseEventTrigger):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.max_age, timedelta):
-            self.max_age = self.max_age.total_seconds()
+        self.max_age = self.max_age if self.max_age is None else _seconds(self.max_age)
         problems = []
         if (self.pipeline_id is None) == (self.topics is None) or (self.topics is None) != (self.group_id is None):
             problems.append("give pipeline_id=, or topics= and group_id=.")
@@ -92,56 +94,33 @@ class KafkaLagTrigger(StoredTrigger, BaseEventTrigger):
 
         :param fired_for: what the look before gave.
         """
-        lag, old, position = self._measure()
-        if position == fired_for or (lag < self.min_records and not old):
+        with open_cluster(self.kafka_config_id) as cluster:
+            lag = self._lag(cluster)
+        unread = sum(partition.unread for partition in lag.values())
+        since_ms = -1 if self.max_age is None else now_ms() - _seconds(self.max_age) * 1000
+        old = sum(p.oldest_ms is not None and p.oldest_ms <= since_ms for p in lag.values())
+        position = _mark({tp: p.position for tp, p in lag.items() if p.position is not None})
+        if position == fired_for or (unread < self.min_records and not old):
             return None, fired_for
         about = {"pipeline_id": self.pipeline_id, "group_id": self.group_id}
-        return {**about, "lag": lag, "partitions_with_old_records": old, "looked_at_ms": now_ms()}, position
+        return {**about, "lag": unread, "partitions_with_old_records": old, "looked_at_ms": now_ms()}, position
 
-    def _measure(self) -> tuple[int, int, str]:
-        """Unread records (an upper bound), partitions with one older than ``max_age``, and the position in short."""
-        from airflow_kafka_offsets.engine.look import take_snapshots
-
-        own = self._position_of_pipeline()
-        with open_cluster(self.kafka_config_id) as cluster:
-            found = cluster.describe(self._subscription(own))
-            led = _with_leader(found)
-            position = own if own is not None else _offsets(cluster.committed(str(self.group_id), led))
-            logs = take_snapshots(cluster, led, "read_uncommitted")
-            young: Offsets = {}
-            if self.max_age is not None:
-                since_ms = now_ms() - round(float(self.max_age) * 1000)  # type: ignore[arg-type]  # a number by now
-                young = cluster.offsets_for_times(dict.fromkeys(led, max(0, since_ms)), "read_uncommitted")
-        starts = {tp: max(position.get(tp, 0), log.log_start_offset) for tp, log in logs.items()}
-        # A position past the end is another log's: all of this one is unread, and the run says what is wrong.
-        starts |= {tp: log.log_start_offset for tp, log in logs.items() if starts[tp] > log.end_offset}
-        lag = sum(log.end_offset - starts[tp] for tp, log in logs.items())
-        old = sum(starts[tp] < young.get(tp, log.end_offset) for tp, log in logs.items() if self.max_age is not None)
-        rows = "\n".join(f"{tp} {offset}" for tp, offset in sorted(position.items()))
-        return lag, old, hashlib.sha256(rows.encode()).hexdigest()[:32]
-
-    def _subscription(self, position: Offsets | None) -> Subscription:
-        if position is not None:
-            return TopicList(tuple(sorted({tp.topic for tp in position})), all_exist=False)
-        subscription: Subscription = parse_some({"topics": self.topics}, rendered())["topics"]
-        return subscription
-
-    def _position_of_pipeline(self) -> dict[TopicPartition, int] | None:
-        """The next offsets of the pipeline; ``None``: it is measured by the group.
-
-        :raises InvalidRequest: the pipeline has no position.
-        """
+    def _lag(self, cluster: Cluster) -> Lag:
+        """:raises InvalidRequest: the pipeline has no position."""
+        from airflow_kafka_offsets.engine.lag import lag_of_group, lag_of_pipeline
         from airflow_kafka_offsets.hooks.checkpoint import configured_store
         from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
         if self.pipeline_id is None:
-            return None
+            topics: Subscription = parse_some({"topics": self.topics}, rendered())["topics"]
+            return lag_of_group(cluster, str(self.group_id), topics)
         log = PipelineLog(configured_store(self.checkpoint_location), self.pipeline_id)
         newest = log.newest()
-        if newest is None or newest.plan.window is not None:
-            why = "has no batch yet: its first run sets the position" if newest is None else "goes by window"
-            raise InvalidRequest((f"pipeline_id {self.pipeline_id!r} {why}, so it has no lag.",))
-        return _offsets(log.position_after(newest) if newest.is_committed else log.body(newest).resume_from)
+        lag = lag_of_pipeline(log, newest, cluster, with_times=self.max_age is not None) if newest else None
+        if lag is None:
+            why = "goes by window, or is another cluster's" if newest else "has no batch yet: its first run sets one"
+            raise InvalidRequest((f"pipeline_id {self.pipeline_id!r} has no position to measure from: it {why}.",))
+        return lag
 
     # ── what was fired for, over a restart of the triggerer ───────────────────────────────────────────────────────────
 
@@ -163,10 +142,11 @@ class KafkaLagTrigger(StoredTrigger, BaseEventTrigger):
             self.log.warning("A restart may fire for the same position again: %s", error)
 
 
-def _offsets(values: Mapping[TopicPartition, Any]) -> dict[TopicPartition, int]:
-    return {tp: value.offset for tp, value in values.items()}
+def _seconds(span: float | timedelta) -> float:
+    return span.total_seconds() if isinstance(span, timedelta) else span
 
 
-def _with_leader(found: ClusterDescription) -> list[TopicPartition]:
-    """A partition without a leader has no ends that anybody could name; the others decide."""
-    return [tp for tp in found.partitions if found.topics[tp.topic].leaders[tp.partition] is not None]
+def _mark(position: Mapping[TopicPartition, int]) -> str:
+    """A position in few characters. A new partition is not in it: it moves no position."""
+    rows = "\n".join(f"{tp} {offset}" for tp, offset in sorted(position.items()))
+    return hashlib.sha256(rows.encode()).hexdigest()[:32]

@@ -1,0 +1,37 @@
+"""DAGs of an Airflow with a scheduler and a triggerer; what differs between tests is in its environment."""
+
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk import DAG, Asset, AssetWatcher, CronDataIntervalTimetable, task
+
+from airflow_kafka_offsets import KafkaLagTrigger, PartitionDiscoverySensor, Timestamp, kafka_spark_batch
+from tests.airflow.reader import read_batch
+
+COMMON: dict[str, Any] = {"start_date": datetime(2026, 1, 1, tzinfo=UTC), "catchup": False}
+LAG, HOURS, AWAITED, OUTPUT = (os.environ[f"TEST_{name}"] for name in ("LAG", "HOURS", "AWAITED", "OUTPUT"))
+
+
+@task
+def read(arguments: list[str], output: str) -> None:
+    """Stands for Spark."""
+    read_batch(arguments, output)
+
+
+def batch(name: str, topic: str, **more: Any) -> None:
+    output = f"{OUTPUT}/{name}"
+    kafka_spark_batch(
+        name, topics=topic, application="none.py", submit=lambda _, arguments: read(arguments, output), **more
+    )
+
+
+lag = KafkaLagTrigger(topics=LAG, group_id=f"{LAG}-group", min_records=3, poke_interval=0.5)
+with DAG("lag_driven", schedule=[Asset("backlog", watchers=[AssetWatcher(name="lag", trigger=lag)])], **COMMON):
+    batch("lag", LAG, group_id=f"{LAG}-group", start="earliest")
+
+with DAG("hours", schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"), max_active_runs=4, **COMMON):
+    batch("hours", HOURS, start=Timestamp(), end=Timestamp())
+
+with DAG("awaited", schedule=None, **COMMON):
+    PartitionDiscoverySensor(task_id="wait", topics=AWAITED, poke_interval=0.5)
