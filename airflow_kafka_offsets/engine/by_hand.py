@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.engine.draft import header, inside, replan
-from airflow_kafka_offsets.engine.group import foreign, marks_of
+from airflow_kafka_offsets.engine.group import later_marks, marks_of, strange
 from airflow_kafka_offsets.engine.look import Look, records_gone
 from airflow_kafka_offsets.engine.mirror import mirror
 from airflow_kafka_offsets.errors import ResetRefused
@@ -53,11 +53,16 @@ def reset(want: Request, who: Actor, log: PipelineLog, kafka: Cluster, *, allow_
         newest = log.newest()
         _refuse_window(log, newest)
         at = _position(log, newest)
-        is_lost = not at and bool(marks_of(held))
+        is_lost = newest is None and bool(marks_of(held))
         if is_lost and not isinstance(want.start, GroupStart):
             _refuse(
-                f"Pipeline {log.pipeline_id!r} has no committed batch, and its group carries marks of one",
+                f"Pipeline {log.pipeline_id!r} has no batch, and its group carries marks of one",
                 f"Go on from what the group has: kafka-offsets reset {quote(log.pipeline_id)} --start group-offsets",
+            )
+        if newest is not None and not at and later_marks(held, log.pipeline_id, None):
+            _refuse(  # rows of this batch may be there: another plan under its key would remove them
+                f"Pipeline {log.pipeline_id!r} has no committed batch, and its group knows one",
+                f"Finish {newest} first: kafka-offsets reset {quote(log.pipeline_id)} --start current --execute",
             )
         facts = look.facts(look.asked, {}, is_startup=True)
         to = for_each(look.asked, partial(startup_offset, want, facts))
@@ -66,7 +71,7 @@ def reset(want: Request, who: Actor, log: PipelineLog, kafka: Cluster, *, allow_
             for tp, log_ in sorted(facts.snapshots.items())
             if not log_.log_start_offset <= to[tp].offset <= log_.high_watermark
         ]
-        if outside:
+        if outside and not isinstance(want.start, GroupStart):  # the next plan says what a group's offsets lost
             raise ResetRefused(outside, "Give offsets that the log has.")
         by = f"reset by {who}"
         decisions = tuple(
@@ -96,13 +101,15 @@ def acknowledge(look: Look, log: PipelineLog, batch: Batch, who: Actor) -> bool:
             _refuse(f"{batch} is committed", "There is nothing to acknowledge: to write it again, clear its run.")
         k, highest, seen = len(batch.entries) + 1, batch.highest_attempt, None
         if batch.plan.kind != "window":
-            seen = log.write_body(batch.number, k, PlanBody(seen=foreign(look.group, log.pipeline_id)))
+            held = strange(look.group, log.pipeline_id, log.batch(batch.number - 1))
+            seen = log.write_body(batch.number, k, PlanBody(seen=held))
         claim = Claim(by=who, at_ms=look.want.now_ms, after=highest, acknowledged=highest, ranges=seen)
         return log.append(batch.number, k, claim)
     at = _resumes_from(log, batch)
-    ids = look.description.topic_ids
-    if not is_same_cluster:  # the same offsets, in the topics of the cluster that answers now
-        at = {tp: Offset(o.offset, None, ids[tp.topic]) for tp, o in at.items() if tp in look.description.partitions}
+    if is_same_cluster:  # the position stays as it is, also where a topic was re-created since: the next plan says so
+        return _append(look, log, batch, who, at, {}, ())
+    ids = look.description.topic_ids  # the same offsets, in the topics of the cluster that answers now
+    at = {tp: Offset(o.offset, None, ids[tp.topic]) for tp, o in at.items() if tp in look.description.partitions}
     return _append(look, log, batch, who, {}, at, ())
 
 
@@ -169,15 +176,19 @@ def _append(
 
     :param base: the position of partitions that ``to`` lacks.
     """
-    seen = foreign(look.group, log.pipeline_id)
-    if newest is not None and not newest.is_committed:
+    is_unfinished = newest is not None and not newest.is_committed
+    committed = log.batch(newest.number - 1) if newest is not None and is_unfinished else newest
+    seen = strange(look.group, log.pipeline_id, committed)
+    if newest is not None and is_unfinished:
         old = log.body(newest)
         snapshots = look.facts(list(to), to, is_startup=False).snapshots
         ranges = {tp: r for tp, r in old.ranges.items() if tp in base or tp in to}
         for tp, offset in to.items():
             end = min(old.ranges[tp].end if tp in old.ranges else 0, snapshots[tp].high_watermark)
             ranges[tp] = PlannedRange(offset.offset, max(offset.offset, end), snapshots[tp].leader_epoch)
-        skips = inside(old.skips, ranges)
+        ids = {tp: offset.topic_id for tp, offset in old.resume_from.items()}
+        same = {tp: r for tp, r in ranges.items() if tp not in to or to[tp].topic_id == ids.get(tp)}
+        skips = inside(old.skips, same)
         kept = tuple(d for d in old.decisions if d.partition not in to or _is_skip(d, skips))
         body = PlanBody(ranges, {**base, **to}, skips, (*decisions, *kept), seen)
         k = len(newest.entries) + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_kafka_offsets.engine.by_hand import acknowledge
-from airflow_kafka_offsets.engine.group import foreign, refuse_lost_log, refuse_moved
+from airflow_kafka_offsets.engine.group import foreign, later_marks, refuse_lost_log, refuse_moved, refuse_older_log
 from airflow_kafka_offsets.engine.look import Look, other_cluster
 from airflow_kafka_offsets.engine.surroundings import Airflow
 from airflow_kafka_offsets.errors import OtherKind
@@ -38,8 +38,12 @@ def refuse_changes(
     refuse_other_cluster(look, newest)
     held, pipeline = look.group, log.pipeline_id
     known = newest is None and want.acknowledge is None and airflow.has_succeeded()
-    refuse_lost_log(pipeline, want.group_id, held, committed, has_succeeded=known)
-    if committed is not None and newest is not None and want.group_id is not None and foreign(held, pipeline):
+    refuse_lost_log(pipeline, want.group_id, held, newest, has_succeeded=known)
+    if newest is None or want.group_id is None:
+        return
+    if later_marks(held, pipeline, committed):
+        refuse_older_log(pipeline, want.group_id, held, committed, log.seen(newest))
+    if committed is not None and foreign(held, pipeline):
         refuse_moved(pipeline, want.group_id, held, log.position_after(committed), log.seen(newest))
 
 

@@ -150,7 +150,7 @@ def _refuse_other_log(batch: Batch, body: PlanBody, kafka: Cluster) -> None:
 
 def _refuse_moved_group(log: PipelineLog, batch: Batch, kafka: Cluster) -> None:
     group_id = batch.plan.group_id
-    if group_id is None or batch.number == 1:
+    if group_id is None or batch.number == 1 or batch.is_committed:  # to reprocess a batch moves no position
         return
     _, held = held_by(kafka, group_id, log.body(batch).ranges)
     if foreign(held, log.pipeline_id):

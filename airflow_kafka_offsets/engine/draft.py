@@ -91,7 +91,12 @@ def replan(look: Look, old: PlanBody, *, is_window: bool, skips: Skips | None = 
             end = end_offset(look.want, facts, tp, start) if is_recreated else min(was.end, log.high_watermark)
             ranges[tp] = PlannedRange(start, max(start, end), log.leader_epoch)
             placed[tp] = Placed(start, (*placed[tp].decisions, *cut.get(tp, ())))
-    kept_skips = inside(old.skips if skips is None else skips, ranges)
+    same = {  # the ranges that have the records of the old plan; other records are not what a person skips
+        tp: r._replace(end=min([r.end, *(d.start for d in cut.get(tp, ()))]))
+        for tp, r in ranges.items()
+        if tp in present and not facts.is_recreated(tp, old.resume_from[tp])
+    }
+    kept_skips = inside(old.skips if skips is None else skips, same)
     kept = tuple(d for d in old.decisions if d.keep and not _is_covered(d, placed))
     return replace(old, ranges=ranges, skips=kept_skips, decisions=(*_decisions(placed), *kept))
 

@@ -91,38 +91,57 @@ def refuse_moved(pipeline_id: str, group_id: str, held: Held, position: Offsets,
 
 
 def refuse_lost_log(
-    pipeline_id: str, group_id: str | None, held: Held, committed: Batch | None, *, has_succeeded: bool
+    pipeline_id: str, group_id: str | None, held: Held, newest: Batch | None, *, has_succeeded: bool
 ) -> None:
     """
-    :param committed: the newest committed batch of the log.
+    :param newest: the newest batch of the log.
     :param has_succeeded: whether Airflow knows that the task of this pipeline has succeeded, and there is no batch.
     :raises CheckpointLost: there was a log, and there is none any more.
-    :raises CheckpointBehindGroup: the group knows a later batch than the log.
     """
     marks = marks_of(held)
-    if committed is None and marks:
+    if newest is None and marks:
         tp, mark = next(iter(sorted(marks.items())))
         raise CheckpointLost(
-            f"Pipeline {pipeline_id!r} has no committed batch, and group {group_id!r} was moved by batch {mark.batch} of pipeline {clean_text(mark.pipeline)!r} ({tp}).",  # noqa: E501
+            f"Pipeline {pipeline_id!r} has no batch, and group {group_id!r} was moved by batch {mark.batch} of pipeline {clean_text(mark.pipeline)!r} ({tp}).",  # noqa: E501
             "The checkpoint location was lost or changed, or the pipeline was renamed, or two pipelines share the group. To plan from here could read records again.",  # noqa: E501
             "Restore the checkpoint location or the name; give another pipeline a group of its own; or go on from what "
             f"the group has: kafka-offsets reset {quote(pipeline_id)} --start group-offsets",
         )
-    if committed is None and has_succeeded:
+    if newest is None and has_succeeded:
         raise CheckpointLost(
             f"Pipeline {pipeline_id!r} has no batch, and this task has succeeded before.",
             "The checkpoint location was lost or changed, or the pipeline or the group was renamed: the records may be in the output already.",  # noqa: E501
             'Restore the checkpoint location or the name. To start anew, run once with this conf: {"kafka_offsets": {"acknowledge": "why"}}',  # noqa: E501
         )
-    ours = [mark for mark in marks.values() if mark.pipeline == pipeline_id]
-    newest = max(ours, key=lambda mark: number_of(mark.batch), default=None)
-    if newest is None or committed is None:
-        return
-    number = number_of(newest.batch)
-    if number > committed.number or (number == committed.number and newest.batch != committed.plan.key):
+
+
+def later_marks(held: Held, pipeline_id: str, committed: Batch | None) -> dict[TopicPartition, Mark]:
+    """Marks of batches of this pipeline that its log does not know: it is an older copy.
+
+    :param committed: the newest committed batch, looked at after the group.
+    """
+    number, key = (0, "") if committed is None else (committed.number, committed.plan.key)
+    return {
+        tp: mark
+        for tp, mark in marks_of(held).items()
+        if mark.pipeline == pipeline_id and mark.batch != key and number_of(mark.batch) >= number
+    }
+
+
+def refuse_older_log(pipeline_id: str, group_id: str, held: Held, committed: Batch | None, seen: Held) -> None:
+    """:raises CheckpointBehindGroup: the group knows a later batch than the log, and nobody has acknowledged that."""
+    later = [mark.batch for tp, mark in later_marks(held, pipeline_id, committed).items() if held[tp] != seen.get(tp)]
+    if later:
+        key = "none" if committed is None else committed.plan.key
         raise CheckpointBehindGroup(
-            f"Group {group_id!r} knows batch {newest.batch} of pipeline {pipeline_id!r}, and the log's newest committed batch is {committed.plan.key}.",  # noqa: E501
+            f"Group {group_id!r} knows batch {max(later)} of pipeline {pipeline_id!r}, and the log's newest committed batch is {key}.",  # noqa: E501
             "The checkpoint location is an older copy: records that later batches wrote would be read again.",
-            "Restore the newest copy. Or delete the rows of the later batches, and go on from the position: "
+            "Restore the newest copy. Or delete the rows of the batches that the log does not know, and go on: "
             f"kafka-offsets reset {quote(pipeline_id)} --start current --execute",
         )
+
+
+def strange(held: Held, pipeline_id: str, committed: Batch | None) -> dict[TopicPartition, CommittedOffset]:
+    """What this log did not leave in the group: a plan or an acknowledgement keeps it."""
+    later = later_marks(held, pipeline_id, committed)
+    return {**foreign(held, pipeline_id), **{tp: held[tp] for tp in later}}

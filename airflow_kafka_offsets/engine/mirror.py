@@ -8,7 +8,7 @@ compare-and-set: a reset by a person between the look and the write is overwritt
 from __future__ import annotations
 
 from airflow_kafka_offsets.broker.protocol import Cluster
-from airflow_kafka_offsets.engine.group import Mark, foreign, held_by, refuse_moved
+from airflow_kafka_offsets.engine.group import Mark, foreign, held_by, later_marks, refuse_moved, refuse_older_log
 from airflow_kafka_offsets.kafka_values import CommittedOffset
 from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
@@ -20,6 +20,7 @@ def mirror(log: PipelineLog, kafka: Cluster, committed: Batch) -> int:
 
     :param committed: a committed batch; later ones are looked for.
     :raises GroupMoved: the group holds what this pipeline did not leave there; nothing is overwritten.
+    :raises CheckpointBehindGroup: the group knows a later batch than the log.
     :raises GroupActive: the group has live members. The commit stands.
     """
     while True:
@@ -31,6 +32,8 @@ def mirror(log: PipelineLog, kafka: Cluster, committed: Batch) -> int:
             return 0
         committed, newest = _newest(log, committed)  # after the look at the group
         position = log.position_after(committed)
+        if later_marks(held, log.pipeline_id, committed):
+            refuse_older_log(log.pipeline_id, group_id, held, committed, log.seen(newest))
         if foreign(held, log.pipeline_id):
             refuse_moved(log.pipeline_id, group_id, held, position, log.seen(newest))
         mark = Mark(log.pipeline_id, committed.plan.key).encode()

@@ -105,11 +105,11 @@ def plan_window(look: Look, covered: Covered) -> PlanBody:
         logs,
         ids,
     )
-    _keep_unasked(look, covered, low, high, has_left=left is not None, has_right=right is not None)
-    lost = {} if left is not None else _hidden(look, covered, low, found, logs)
+    unasked = _keep_unasked(look, covered, low, high, has_left=left is not None, has_right=right is not None)
+    lost = {} if left is not None else _hidden(look, covered, low, logs)
     ranges: dict[TopicPartition, PlannedRange] = {}
     resume_from: dict[TopicPartition, Offset] = {}
-    decisions: list[Decision] = [d for tp in sorted(lost) for d in lost[tp]]
+    decisions: list[Decision] = [*unasked, *(d for tp in sorted(lost) for d in lost[tp])]
 
     def place(tp: TopicPartition) -> tuple[Offset, PlannedRange, tuple[Decision, ...]]:
         end = covered.offset_in(high, tp)
@@ -162,17 +162,22 @@ def _keep_unasked(
     *,
     has_left: bool,
     has_right: bool,
-) -> None:
+) -> list[Decision]:
     """For a partition that the run does not ask for, the window is empty: both cuts have the same offset.
 
-    :raises WindowRefused: two old cuts differ there.
+    :returns: what is between two old cuts of a topic that was deleted or re-created.
+    :raises WindowRefused: two old cuts differ there, and the records between them are in Kafka.
+    :raises DataLoss: they are not, and ``on_data_loss`` is ``fail``.
     """
     assert look.want.window is not None
-    differ = []
+    differ: list[tuple[TopicPartition, Offset, Offset]] = []
     for tp in sorted((covered.partitions() | set(low) | set(high)) - set(look.asked)):
         if has_left and has_right:
-            if covered.offset_in(low, tp) != covered.offset_in(high, tp):
-                differ.append(tp)
+            start, end = low.get(tp, Offset(0)), high.get(tp, Offset(0))
+            if is_other_topic(start, tp, {tp.topic: end.topic_id}):
+                start = Offset(0)
+            if start.offset < end.offset:
+                differ.append((tp, start, end))
         elif has_left:
             if tp in low:
                 high[tp] = low[tp]
@@ -182,18 +187,16 @@ def _keep_unasked(
         else:
             topic_id = look.description.topic_ids.get(tp.topic) or _topic_id(covered, tp)
             low[tp] = high[tp] = Offset(covered.clamp(look.want.window[0], tp, 0), None, topic_id)
-    if not differ:
-        return
-    present = set(look.restored({tp: Offset(0) for tp in differ})) | set(look.description.partitions)
-    deleted = [tp for tp in differ if tp not in present]
-    for tp in deleted:
-        _loss(look, tp, covered.offset_in(low, tp), covered.offset_in(high, tp))
-    if len(deleted) < len(differ):
+    described = look.restored({tp: end for tp, _, end in differ})
+    present = {*described, *look.description.partitions}
+    is_gone = {tp: tp not in present or is_other_topic(end, tp, look.description.topic_ids) for tp, _, end in differ}
+    if left := [str(tp) for tp, gone in is_gone.items() if not gone]:
         raise WindowRefused(
             f"Window {_in_words(look.want.window)} of pipeline {look.want.pipeline_id!r} is refused.",
-            f"The windows beside it have records of {', '.join(str(tp) for tp in differ if tp not in deleted)}, which this run does not ask for.",  # noqa: E501
+            f"The windows beside it have records of {', '.join(left)}, which this run does not ask for.",
             "Subscribe to the same topics as the windows beside it.",
         )
+    return [d._replace(keep=True) for tp, start, end in differ for d in _loss(look, tp, start.offset, end.offset)]
 
 
 def _topic_id(covered: Covered, tp: TopicPartition) -> str | None:
@@ -202,24 +205,25 @@ def _topic_id(covered: Covered, tp: TopicPartition) -> str | None:
 
 
 def _hidden(
-    look: Look,
-    covered: Covered,
-    low: Offsets,
-    found: Mapping[TopicPartition, int],
-    logs: Mapping[TopicPartition, PartitionSnapshot],
+    look: Look, covered: Covered, low: Offsets, logs: Mapping[TopicPartition, PartitionSnapshot]
 ) -> dict[TopicPartition, tuple[Decision, ...]]:
-    """Records that are gone and may have been this window's: a new cut lies on the log start, and the one before lower.
+    """Records that are gone and may have been this window's: Kafka's answer for a new start is the first record that is
+    left, and the cut before is lower.
 
-    Where an older record lies on the log start (timestamps out of order), nobody can tell, and nothing is said.
+    Where an older record is left (timestamps out of order), nobody can tell, and nothing is said. Compaction leaves no
+    record on the log start, so the first record is asked for; last, or retention in between could hide the loss.
     """
-    assert look.want.window is not None
-    start_ms = look.want.window[0]
+    want = look.want
+    assert want.window is not None
+    start_ms = want.window[0]
+    at = look.kafka.offsets_for_times(dict.fromkeys(logs, start_ms), want.isolation_level) if logs else {}
+    first = look.kafka.offsets_for_times(dict.fromkeys(logs, 0), want.isolation_level) if logs else {}
 
     def hidden(tp: TopicPartition) -> tuple[Decision, ...]:
-        log, before = logs[tp], covered.before(start_ms, tp)
-        on_log_start = found[tp] == log.log_start_offset or log.log_start_offset == log.end_offset
-        until = min(log.log_start_offset, low[tp].offset)
-        if not on_log_start or until <= before:
+        before = covered.before(start_ms, tp)
+        until = min(at.get(tp, logs[tp].end_offset), low[tp].offset)
+        is_older_left = tp in first and (tp not in at or first[tp] < at[tp])
+        if is_older_left or until <= before:
             return ()
         return tuple(d._replace(keep=True) for d in _loss(look, tp, before, until))
 

@@ -1,0 +1,74 @@
+"""Removes what no later step reads: ranges, attempts and reports of old batches that are in the output.
+
+Headers, ``windows/`` and ``runs/`` stay, because their creation decided something. So do the last two commits,
+everything after them, and every batch that is unfinished, reprocessed, or not verified.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_kafka_offsets.log.entries import Batch
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.log.reports import verify
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What was removed, or would be.
+
+    :ivar batches: their numbers, the oldest first.
+    """
+
+    batches: tuple[int, ...]
+    objects: int
+
+
+def clean(log: PipelineLog, before_ms: int, *, execute: bool) -> Cleaned:
+    """Clean the batches whose last commit is older than ``before_ms``.
+
+    :param execute: ``False``: nothing is removed.
+    """
+    newest = log.newest()
+    kept = 0
+    batches: list[int] = []
+    objects = 0
+    number = newest.number if newest else 0
+    while number and kept < 2:  # the last two commits and what follows them
+        kept += log.existing(number).is_committed
+        number -= 1
+    for old in range(1, number + 1):
+        batch = log.existing(old)
+        is_old = batch.is_closed and batch.commits[-1].at_ms < before_ms
+        if not is_old or not (batch.is_cleaned or _is_verified(log, batch)):
+            continue
+        names = _names(log, batch)
+        if names and (not execute or _remove(log, batch, names)):
+            batches.append(old)
+            objects += len(names)
+    return Cleaned(tuple(batches), objects)
+
+
+def _is_verified(log: PipelineLog, batch: Batch) -> bool:
+    return not batch.plan.require_report or verify(batch, log.body(batch), log.report).is_verified
+
+
+def _names(log: PipelineLog, batch: Batch) -> list[str]:
+    """All but the headers. The body of the plan comes first: without it the batch counts as cleaned."""
+    folder = log.folder(batch.number)
+    names = [name for name in log.store.list(folder) if "-" in name]
+    return [f"{folder}/{name}" for name in sorted(names, key=lambda name: name != batch.plan.ranges.name)]
+
+
+def _remove(log: PipelineLog, batch: Batch, names: list[str]) -> bool:
+    """``False``: a run began to reprocess the batch, so its ranges are put back."""
+    store, first = log.store, names[0]
+    data = store.get(first)
+    store.delete(first)
+    again = log.batch(batch.number)
+    if again is not None and data is not None and len(again.entries) > len(batch.entries):
+        store.create(first, data)
+        return False
+    for name in names[1:]:
+        store.delete(name)
+    return True
