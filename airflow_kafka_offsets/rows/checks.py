@@ -109,7 +109,7 @@ def path(name: str, value: object) -> Iterator[str]:
         yield f"{name} has a password in it. Configure the file system instead: paths are logged."
         return
     if not slashes and not rest.startswith("/"):
-        yield f"{name} is {value!r}, a relative path. Give an absolute one, or one with its file system (s3a://…)."
+        yield f"{name} is {value!r}, a relative path. Give an absolute one, with its file system if need be (s3a://…)."
     if re.search(r"[*?\[\]{}\\`]", rest) or re.search(r"(^|/)\.\.?(/|$)", rest):
         yield f"{name} is {value!r}; an output is one folder, without wildcards, '.' and '..'."
 
@@ -121,9 +121,7 @@ def table_parts(value: str) -> list[str]:
 
 def tidy(value: str) -> str:
     """A folder's path with single slashes and none at its end."""
-    scheme, slashes, rest = value.rpartition("://")
-    if not slashes and (found := re.fullmatch(r"(\w+):(/.*)", value)):  # Hadoop writes file:/x for file:///x
-        scheme, rest = found[1], found[2]
+    scheme, _, rest = value.rpartition("://")
     name = re.sub("/+", "/", rest).rstrip("/") or "/"
     return f"{scheme}://{name}" if scheme else name
 

@@ -44,7 +44,9 @@ _DATA_ERRORS_OF_SPARK_3 = re.compile(r"\[(CAST_\w+|DIVIDE_BY_ZERO|ARITHMETIC_OVE
 class Fates:
     """What becomes of records.
 
-    :ivar all: the records, decoded, with ``kafka_reason``.
+    :ivar all: the records, decoded, with ``kafka_reason``. They are observed here, also because Spark moves no filter
+        below what it observes: it would decode once more for the filter.
+    :ivar observation: how many there are, and how many of them are bad and filtered, of the first action.
     """
 
     def __init__(self, records: DataFrame, rows: Mapping[str, Any]) -> None:
@@ -55,14 +57,17 @@ class Fates:
         others = [quoted(name) for name in records.columns if name not in RAW]
         bare = records.select(*others, *raw).select("*", *(decoder.decode() for decoder in self.decoders))
         reason = f.coalesce(*self._reasons(rows), f.lit(None).cast("string")).alias(REASON)
-        self.all = self._seen(bare).select(*map(quoted, bare.columns), reason)
+        fated = self._seen(bare).select(*map(quoted, bare.columns), reason)
+        self.observation = Observation()
+        counts = {"records": "count(1)", BAD: f"count_if({REASON} != '')", FILTERED: f"count_if({REASON} = '')"}
+        self.all = fated.observe(self.observation, *(f.expr(count).alias(name) for name, count in counts.items()))
 
-    def rows(self, fated: DataFrame) -> DataFrame:
-        """The rows among the records of :attr:`all`: the selected columns, and the source's.
+    def rows(self) -> DataFrame:
+        """The rows: the selected columns, and the source's topic, partition and offset.
 
         :raises InvalidJob: two columns would have one name.
         """
-        seen = self._seen(fated.where(f.col(REASON).isNull())).select(*map(quoted, self.visible))
+        seen = self._seen(self.all.where(f.col(REASON).isNull())).select(*map(quoted, self.visible))
         selected = self.select or [*self._default(seen.schema)]
         own = [f.expr(text) for text in selected if text.strip().lower() not in SOURCE]
         rows = seen.select(*own, *(f.col(name) for name in SOURCE))
@@ -125,21 +130,19 @@ class RowSink:
         for name, value in SETTINGS.items():
             spark.conf.set(name, value)
         with _refusing():
-            fates = Fates(spark.createDataFrame([], KAFKA_COLUMNS), self.rows)
-            fates.rows(fates.all).schema  # noqa: B018, over Spark Connect a frame is analysed when its schema is asked for
+            none = spark.createDataFrame([], KAFKA_COLUMNS)
+            Fates(none, self.rows).rows().schema  # noqa: B018, Spark Connect analyses a frame when it is asked for this
         self.sink.check(spark, pipeline)
         if self.bad is not None:
             self.bad.check(spark, pipeline)
 
     def write(self, batch: Batch, rows: DataFrame) -> None:
         """:raises BadRecords: more records are bad than the job accepts. Its rows are in the output, not committed."""
-        fates, observation = Fates(rows, self.rows), Observation()
-        counts = {"records": "count(1)", BAD: f"count_if({REASON} != '')", FILTERED: f"count_if({REASON} = '')"}
-        seen = fates.all.observe(observation, *(f.expr(count).alias(name) for name, count in counts.items()))
+        fates = Fates(rows, self.rows)
         with _explaining(batch):
-            self.sink.write(batch, fates.rows(seen))
+            self.sink.write(batch, fates.rows())
         batch.look()  # a table that skips a late write observes nothing
-        found = observed(observation)
+        found = observed(fates.observation)
         if not found:
             cause = f"{self.output} has skipped the write: it has one of this attempt or of a later one"
             raise LateAttempt(f"Cannot write {batch}", cause, "Retry the task: the next attempt has a higher number")

@@ -1,0 +1,92 @@
+"""The job object, member by member: docs/job-contract.md."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.rows.config import Avro, BadRecords, Delta, Files, Iceberg, Json, Rows, SinkConfig, Text
+from airflow_kafka_offsets.rows.job import job_object, output_name
+from airflow_kafka_offsets.rows.registry import RegisteredSchemas
+from tests.rows.test_config import ALL, RECORD
+
+
+def test_a_job_without_rows() -> None:
+    assert job_object(Delta("/lake/orders/", partition_by=("day",), evolve="add")) == {
+        "version": 1,
+        "output": "delta:/lake/orders",
+        "sink": {
+            "format": "delta",
+            "path": "/lake/orders",
+            "table": None,
+            "partition_by": ["day"],
+            "evolve": "add",
+            "file_format": None,
+        },
+        "rows": None,
+    }
+
+
+def test_a_job_with_rows() -> None:
+    job = job_object(Files("s3a://lake/orders", "json"), ALL)
+    assert job["sink"]["file_format"] == "json"
+    assert job["rows"] == {
+        "value": {"format": "json", "schema": "id BIGINT, at TIMESTAMP", "options": {"timestampFormat": "yyyy"}},
+        "key": {"format": "avro", "schema": RECORD, "by_id": None},
+        "select": ["value.*"],
+        "where": "value.id > 0",
+        "expect": {"late": "value.at > '2026-01-01'"},
+        "bad": {"sink": job_object(Delta("lake.bad"))["sink"], "limit": "0.1%"},
+    }
+    assert json.loads(json.dumps(job)) == job
+
+
+def test_schemas_of_a_registry() -> None:
+    registered = {"value": RegisteredSchemas("newest", {9: "b", 7: "a"}, "orders-value version 2")}
+    job = job_object(Iceberg("lake.db.orders"), Rows(Avro(registry="registry"), key=Text()), registered)
+    assert job["rows"]["value"] == {"format": "avro", "schema": "newest", "by_id": {"7": "a", "9": "b"}}
+    assert job["rows"]["key"] == {"format": "text"}
+    fixed = job_object(Iceberg("lake.db.orders"), Rows(Avro(RECORD, registry="registry")), registered)
+    assert fixed["rows"]["value"] == {"format": "avro", "schema": RECORD, "by_id": {"7": "a", "9": "b"}}
+
+
+def test_options_are_texts() -> None:
+    job = job_object(Files("/lake"), Rows(Json("id INT", {"allowComments": True})))
+    assert job["rows"]["value"]["options"] == {"allowComments": "true"}
+
+
+@pytest.mark.parametrize(
+    ("sink", "name"),
+    [
+        (Files("/lake//orders/"), "files:/lake/orders"),
+        (Files("file:///lake/orders"), "files:file:///lake/orders"),
+        (Files("S3://bucket/orders"), "files:s3a://bucket/orders"),
+        (Delta("abfs://lake@account/orders"), "delta:abfss://lake@account/orders"),
+        (Delta("Lake.Orders"), "delta:lake.orders"),
+        (Iceberg("lake.`my.db`.Orders"), "iceberg:lake.my.db.orders"),
+    ],
+)
+def test_an_output_has_one_name_however_it_is_written(sink: SinkConfig, name: str) -> None:
+    assert output_name(sink) == name
+
+
+@pytest.mark.parametrize(
+    ("sink", "bad"),
+    [
+        (Files("/lake/orders"), Files("/lake/orders/")),
+        (Files("/lake/orders"), Files("/lake/orders/bad")),
+        (Files("/lake/orders/all"), Delta("/lake/orders")),
+        (Files("s3://lake/orders"), Files("s3a://lake/orders/bad")),
+        (Delta("lake.orders"), Delta("LAKE.orders")),
+    ],
+)
+def test_bad_records_do_not_go_where_rows_go(sink: SinkConfig, bad: SinkConfig) -> None:
+    with pytest.raises(InvalidRequest, match="readers of the one would see the other"):
+        job_object(sink, Rows(bad=BadRecords(bad)))
+
+
+def test_bad_records_go_beside_the_rows() -> None:
+    for bad in (Files("/lake/orders-bad"), Delta("lake.bad")):
+        job_object(Files("/lake/orders"), Rows(bad=BadRecords(bad)))

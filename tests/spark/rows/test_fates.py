@@ -1,0 +1,159 @@
+"""Every record of a batch is a row, a bad record or filtered, and the report proves it. Real drivers, a real broker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+from airflow_kafka_offsets.rows.config import Avro, BadRecords, Json, Rows
+from airflow_kafka_offsets.rows.registry import Registry, schemas_of
+from airflow_kafka_offsets.spark.errors import BadRecords as TooManyBadRecords
+from airflow_kafka_offsets.spark.errors import InvalidJob, OtherOutput
+from testbed.registry_server import RegistryServer
+from tests.spark.plans import PlannedBatch, Plans
+from tests.spark.rows.conftest import Lake
+from tests.spark.rows.test_decode import ID, NAME, order, schema, with_header
+
+Produced = Callable[..., str]
+ORDER = Json("id BIGINT, kind STRING")
+VALUES = [
+    b'{"id":1,"kind":"a"}',
+    b"not JSON",
+    b'{"id":3,"kind":"b"}',
+    b'{"id":-4,"kind":"a"}',
+    None,
+    b'{"id":6,"kind":"a"}',
+]
+NOT_JSON = "the value is not JSON of the schema"
+
+
+def rows_of(lake: Lake, limit: int | str | None = None) -> Rows:
+    bad = BadRecords(lake.sink("bad"), limit)
+    return Rows(ORDER, where="value IS NULL OR value.kind = 'a'", expect={"positive": "value.id > 0"}, bad=bad)
+
+
+def fates(batch: PlannedBatch, topic: str) -> tuple[int, int, int]:
+    counts = batch.counts((topic, 0))
+    return counts["rows"], counts["bad"], counts["filtered"]
+
+
+@pytest.mark.parametrize("kind", ["files", "delta", "iceberg"])
+def test_every_record_has_one_fate_and_a_corrected_job_moves_it(
+    lake: Lake, plans: Plans, produced: Produced, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake, topic = replace(lake, kind=kind), produced(VALUES)
+    batch = plans.batch({(topic, 0): (0, 6)})
+    with caplog.at_level("INFO"):
+        lake.run(batch, rows_of(lake))
+    assert (batch.problems(), fates(batch, topic)) == ([], (3, 2, 1))
+    assert "Kafka is read once more" not in caplog.text
+    assert lake.table("good", "offset", "id", "kafka_batch") == [
+        (n, i, batch.key) for n, i in ((0, 1), (4, None), (5, 6))
+    ]
+    bad = lake.table("bad", "topic", "partition", "offset", "key", "value", "reason", "kafka_batch")
+    assert bad == [
+        (topic, 0, 1, b"k1", b"not JSON", NOT_JSON, batch.key),
+        (topic, 0, 3, b"k3", VALUES[3], "the expectation 'positive' is not met", batch.key),
+    ]
+    assert [row["headers"][0]["value"] for row in lake.read("bad").orderBy("offset").collect()] == [b"1", b"3"]
+
+    lake.run(batch, replace(rows_of(lake), where=None, expect=None))
+    assert (batch.problems(), fates(batch, topic)) == ([], (5, 1, 0))
+    assert lake.table("bad", "offset") == [(1,)]
+    lake.run(batch, replace(rows_of(lake), select=["partition AS id"], value=None, where=None, expect=None))
+    assert (batch.problems(), fates(batch, topic)) == ([], (6, 0, 0))
+    assert lake.count("bad") == 0
+
+
+def test_the_first_bad_record_fails_a_batch_without_a_place_for_it_and_five_are_named(
+    lake: Lake, plans: Plans, produced: Produced
+) -> None:
+    topic = produced([b"{}", *[b"x"] * 7])
+    batch = plans.batch({(topic, 0): (0, 8)})
+    with pytest.raises(TooManyBadRecords) as raised:
+        lake.run(batch, Rows(ORDER))
+    assert raised.value.what.startswith("7 of 8 records of batch 1 of pipeline orders, attempt 1 are bad")
+    assert [raised.value.cause.count(f"{topic}-0:{n}: {NOT_JSON}") for n in range(8)] == [0, 1, 1, 1, 1, 1, 0, 0]
+    assert raised.value.remedy.endswith(f"kafka-offsets skip orders {topic}-0:1")
+    assert batch.names("report") == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "is_refused"), [(1, True), (2, False), ("33.3%", True), ("33.4%", False), (None, False)]
+)
+def test_more_bad_records_than_the_limit_fail_the_batch(
+    lake: Lake, plans: Plans, produced: Produced, limit: int | str | None, is_refused: bool
+) -> None:
+    batch = plans.batch({(produced(VALUES), 0): (0, 6)})
+    if is_refused:
+        with pytest.raises(TooManyBadRecords, match=f"the limit is {limit}"):
+            lake.run(batch, rows_of(lake, limit))
+    else:
+        lake.run(batch, rows_of(lake, limit))
+        assert batch.problems() == []
+
+
+def test_an_expression_that_raises_is_its_authors_error_and_leaves_the_output_as_it_was(
+    lake: Lake, plans: Plans, produced: Produced
+) -> None:
+    topic = produced([b'{"id":0,"kind":"x"}', b'{"id":1,"kind":"1"}'])
+    batch = plans.batch({(topic, 0): (0, 2)})
+    for wrong in ("1 DIV value.id AS n", "CAST(value.kind AS INT) AS n"):
+        with pytest.raises(InvalidJob, match="try_cast, try_divide"):
+            lake.run(batch, Rows(ORDER, select=[wrong]))
+    lake.run(batch, Rows(ORDER, select=["try_cast(value.kind AS INT) AS n"]))
+    assert (batch.problems(), lake.table("good", "n")) == ([], [(None,), (1,)])
+
+
+def test_filtered_and_bad_records_beside_gaps_are_verified(lake: Lake, plans: Plans, with_transactions: str) -> None:
+    """Values are numbers: JSON that is no object. Offsets 5 to 9 have no record."""
+    topic = with_transactions
+    batch = plans.batch({(topic, 0): (0, 12)}, isolation_level="read_committed")
+    lake.run(batch, Rows(where="offset % 2 = 0"))
+    assert (batch.problems(), fates(batch, topic)) == ([], (4, 0, 3))
+    batch = plans.batch({(topic, 0): (0, 12)}, number=2, isolation_level="read_committed")
+    other = Lake(lake.spark, lake.kind, lake.folder / "other")
+    other.run(batch, Rows(ORDER, bad=BadRecords(other.sink("bad"))))
+    assert (batch.problems(), fates(batch, topic)) == ([], (0, 7, 0))
+    assert batch.counts((topic, 0))["gaps"] == 5
+
+
+def test_bad_records_do_not_go_into_another_pipelines_output(lake: Lake, plans: Plans, produced: Produced) -> None:
+    """Refused before the attempt begins, though the rows' own output is this pipeline's."""
+    topic = produced(VALUES)
+    lake.run(plans.batch({(topic, 0): (0, 6)}, pipeline="payments"), rows_of(lake))
+    other = Lake(lake.spark, lake.kind, Path(f"{lake.folder}/other"))
+    batch = plans.batch({(topic, 0): (0, 6)})
+    with pytest.raises(OtherOutput, match="'payments'"):
+        other.run(batch, replace(rows_of(other), bad=BadRecords(lake.sink("bad"))))
+    assert batch.attempts == []
+
+
+def test_avro_of_a_registry_is_decoded_by_the_writers_of_each_version(
+    lake: Lake, plans: Plans, produced: Produced, schema_registry: RegistryServer
+) -> None:
+    registry = Registry(schema_registry.url)
+    texts = [schema(ID), schema(ID, {**NAME, "default": "none"})]
+    subject = f"{lake.folder.name}-value"
+    ids = [register(registry, subject, text) for text in texts]
+    topic = produced([with_header(ids[0], order(1)), with_header(ids[1], order(2, b"ab")), with_header(2**30, b"")])
+    batch = plans.batch({(topic, 0): (0, 3)})
+    rows = Rows(Avro(registry="registry", subject=subject), bad=BadRecords(lake.sink("bad")))
+    lake.run(batch, rows, schemas_of(rows, [topic], lambda connection: registry))
+    assert (batch.problems(), fates(batch, topic)) == ([], (2, 1, 0))
+    assert lake.table("good", "id", "name") == [(1, "none"), (2, "ab")]
+
+
+def register(registry: Registry, subject: str, text: str) -> int:
+    """Register a version; its id."""
+    request = Request(
+        f"{registry.url}/subjects/{subject}/versions", json.dumps({"schema": text}).encode(), method="POST"
+    )
+    request.add_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+    with urlopen(request, timeout=30) as answer:
+        return int(json.load(answer)["id"])
