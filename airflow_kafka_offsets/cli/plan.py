@@ -49,7 +49,7 @@ def plan(call: Call) -> Answer:
         work = resolve(want, _ME, *call.turn(kafka, execute=False), NoAirflow())
         facts = {"pipeline": want.pipeline_id, "asked": want.asked, "summary": work.summary}
         if isinstance(work, Nothing):
-            return Answer(f"The next run: {work.summary}", {**facts, "batch": None}, notes=want.warnings)
+            return Answer(f"The next run: {work.summary}", {**facts, "batch": None, "offsets": 0}, notes=want.warnings)
         was = call.log.batch(work.batch.number)
     text, about = (
         _in_words(work, was),

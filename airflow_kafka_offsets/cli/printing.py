@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -77,9 +78,10 @@ def _print_table(table: Table) -> None:
         shown.add_column(name.replace("_", " "), justify="right" if is_number else "left", overflow="fold")
     for row in table.rows:
         shown.add_row(*(Text(_cell(row.get(name))) for name in columns))
-    width = None if sys.stdout.isatty() else 1000  # in a pipe, a row is a line
-    print()
-    Console(file=sys.stdout, width=width, highlight=False).print(shown)
+    is_terminal, text = sys.stdout.isatty(), io.StringIO()  # rich ends the process itself where nobody reads on
+    width = None if is_terminal else 1000  # in a pipe, a row is a line
+    Console(file=text, force_terminal=is_terminal, width=width, highlight=False).print(shown)
+    print(f"\n{text.getvalue()}", end="")
 
 
 def _cell(value: Any) -> str:

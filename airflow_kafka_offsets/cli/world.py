@@ -6,7 +6,9 @@ A cluster's settings may hold secrets: they go to its client, and no message rep
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -33,7 +35,7 @@ def _open_cluster(settings: Settings) -> Cluster:
 def _open_store(uri: str | None) -> Store:
     if uri and location_of(uri).connection is None:
         return open_store(uri)
-    store: Store = _airflow("checkpoint", "--checkpoint-location").configured_store(uri)
+    store: Store = _of_airflow("checkpoint", "--checkpoint-location", lambda hook: hook.configured_store(uri))
     return store
 
 
@@ -48,11 +50,12 @@ class World:
     now_ms: Callable[[], int] = clock.now_ms
 
 
-def _airflow(hook: str, option: str) -> Any:
+def _of_airflow(hook: str, option: str, ask: Callable[[Any], Any]) -> Any:
     """Airflow is imported only where its configuration or its connections are asked for: that takes seconds."""
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")  # from 3.2 on, else it does not look in the database
     try:
-        return import_module(f"airflow_kafka_offsets.hooks.{hook}")
+        with redirect_stdout(sys.stderr):  # its log goes to the stream that it finds as standard output
+            return ask(import_module(f"airflow_kafka_offsets.hooks.{hook}"))
     except ImportError as error:
         raise InvalidRequest((f"{option} needs Airflow, which cannot be imported: {error}.",)) from None
 
@@ -66,7 +69,9 @@ def client_settings(words: Mapping[str, Any]) -> Settings | None:
     if sum(given is not None for given in (servers, file, connection)) > 1 or (words["config"] and not servers):
         raise InvalidRequest((f"{WHICH_CLUSTER} --config goes with --bootstrap-servers.",))
     if connection is not None:
-        found: Settings = _airflow("kafka_offsets", "--kafka-config-id").KafkaOffsetsHook(connection).client_config
+        found: Settings = _of_airflow(
+            "kafka_offsets", "--kafka-config-id", lambda hook: hook.KafkaOffsetsHook(connection).client_config
+        )
         return found
     try:
         if file is not None:

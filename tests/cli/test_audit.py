@@ -1,0 +1,165 @@
+"""``audit``: batches join, or a recorded decision says why not. ``--sql`` is run by Spark itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.kafka_values import Actor
+from airflow_kafka_offsets.log.entries import Commit
+from airflow_kafka_offsets.log.reports import Counts
+from airflow_kafka_offsets.plan.body import Offset, PlannedRange
+from testbed.spark import SMALL_QUERIES
+from tests.cli.conftest import Run
+from tests.cluster.memory import InMemoryCluster
+from tests.engine.pipeline import HOUR, Pipeline, tp, whole_counts
+
+
+def produce(cluster: InMemoryCluster, partition: int, count: int) -> None:
+    cluster.produce(tp(partition), [cluster.now_ms] * count)
+
+
+def plan_by_another_tool(pipeline: Pipeline, start: int) -> None:
+    """A batch of orders-0 that does not begin where the last one ended, as no code of ours writes it."""
+    log = pipeline.log
+    newest = log.newest()
+    assert newest is not None
+    at = Offset(start, 0, newest.plan.topics["orders"].id)
+    old = log.body(newest)
+    body = replace(old, ranges={tp(0): PlannedRange(start, 20, 0)}, resume_from={**old.resume_from, tp(0): at})
+    plan = replace(newest.plan, number=2, key="0000000002-20261122T022057-k3f9", offsets=20 - start,
+                   require_report=False, ranges=log.write_body(2, 1, body))  # fmt: skip
+    assert log.append(2, 1, plan)
+    position = log.write_body(2, 2, body.position_after(plan.topic_ids))
+    assert log.append(2, 2, Commit(by=Actor(), at_ms=1, plan_id=plan.plan_id, ranges=position))
+
+
+def test_batches_in_sequence_join(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
+    """Whatever was lost, skipped or read again has a decision."""
+    produce(cluster, 0, 10)
+    pipeline.whole_run()
+    produce(cluster, 0, 10)
+    cluster.delete_records(tp(0), 12)
+    pipeline.work("two", on_data_loss="advance")
+    run("skip orders orders-0:15 --execute")
+    pipeline.whole_run("two")
+    cluster.add_partitions("orders", 1)
+    produce(cluster, 3, 4)
+    pipeline.whole_run()
+    run("reset orders --start earliest --allow-duplicates --execute")
+    pipeline.whole_run()
+    run("reset orders --start current --execute")
+    cluster.recreate_topic("orders")
+    produce(cluster, 0, 3)
+    pipeline.whole_run(on_data_loss="advance")
+    ended = run("audit orders --output json")
+    assert ended.json["findings"] == []
+    assert [(d["batch"], d["kind"]) for d in ended.json["given_up"]][:4] == [
+        (2, "lost"),
+        (2, "skipped"),
+        (4, "again"),
+        (4, "again"),
+    ]
+    (day,) = (row for row in ended.json["days"] if row["rows"])
+    assert day["rows"] == 10 + 7 + 4 + 12 + 3
+    assert "they join, and nothing is missing" in run("audit orders").out
+
+
+@pytest.mark.parametrize(
+    ("start", "what"), [(13, "offsets 10 to 13 are in no batch"), (8, "offsets 8 to 10 are read twice")]
+)
+def test_what_nobody_decided_is_found(
+    cluster: InMemoryCluster, pipeline: Pipeline, run: Run, start: int, what: str
+) -> None:
+    produce(cluster, 0, 10)
+    pipeline.whole_run()
+    plan_by_another_tool(pipeline, start)
+    ended = run("audit orders --output json", status=1)
+    assert ended.json["findings"] == [{"batch": 2, "what": f"orders-0: {what}, and no decision is recorded"}]
+
+
+def test_a_driver_behind_the_commit_is_found(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
+    produce(cluster, 0, 10)
+    work = pipeline.whole_run()
+    pipeline.begin(work)  # type: ignore[arg-type]
+    assert "attempt 2 has not reported" in run("audit orders", status=1).out
+
+
+def test_windows_join_in_whatever_order_they_were_planned(
+    cluster: InMemoryCluster, pipeline: Pipeline, run: Run
+) -> None:
+    first = cluster.now_ms - 6 * HOUR
+    for hour in range(5):
+        cluster.produce(tp(0), [first + hour * HOUR + 5] * 3)
+    for hour in (3, 0, 1, 4):
+        start = first + hour * HOUR
+        pipeline.whole_run(want=pipeline.window(start, start + HOUR))
+    answer = run("audit orders --output json").json
+    assert answer["findings"] == []
+    assert len(answer["not_planned"]) == 1
+    start = first + 2 * HOUR
+    pipeline.whole_run(want=pipeline.window(start, start + HOUR))
+    answer = run("audit orders --output json").json
+    assert (answer["findings"], answer["not_planned"], answer["batches"]) == ([], [], 5)
+
+
+# ── --sql ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def spark(spark_environment: dict[str, str]) -> Iterator[SparkSession]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in spark_environment.items():
+            patch.setenv(name, value)
+        settings = {
+            **SMALL_QUERIES,
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": "1",
+            "spark.master": "local[1]",
+        }
+        session = SparkSession.builder.appName("audit").config(map=settings).getOrCreate()
+        yield session
+        session.stop()
+
+
+def test_the_query_finds_what_the_output_lacks_or_has_too_much_of(
+    cluster: InMemoryCluster, pipeline: Pipeline, run: Run, spark: SparkSession
+) -> None:
+    produce(cluster, 0, 10)
+    work = pipeline.work()
+    counts = whole_counts(work) | {tp(0): Counts(8, 1, 1, 10, 0, 0, 9)}  # one bad, one filtered
+    pipeline.report(work, pipeline.begin(work), counts)
+    pipeline.commit(work)
+    first = work.key
+    produce(cluster, 0, 5)
+    produce(cluster, 1, 5)
+    pipeline.work("two")
+    run("skip orders orders-1:2 --execute")
+    work = pipeline.work("two")
+    pipeline.drive(work)
+    pipeline.commit(work)
+    produce(cluster, 0, 5)
+    unfinished = pipeline.work().key
+
+    def findings(rows: list[tuple[str, int, int]]) -> list[tuple[object, ...]]:
+        columns = "kafka_batch string, topic string, partition int, offset long"
+        frame = spark.createDataFrame([(key, "orders", p, o) for key, p, o in rows], columns)
+        frame.createOrReplaceTempView("orders_output")
+        return [
+            tuple(row) for row in spark.sql(run("audit orders --sql orders_output").out.rstrip().rstrip(";")).collect()
+        ]
+
+    whole = [(first, 0, o) for o in range(8)] + [(work.key, 0, o) for o in range(10, 15)]
+    whole += [(work.key, 1, o) for o in (0, 1, 3, 4)]
+    before = ("0000000000-20200101T000000-aaaa", 0, 3)  # from before the log begins
+    assert findings([*whole, before, (unfinished, 0, 15)]) == []
+    wrong = [*whole[1:], (first, 0, 5), (work.key, 1, 2), ("0000000009-20200101T000000-aaaa", 2, 0)]
+    assert findings(wrong) == [
+        ("missing", first, "orders", 0, 1),
+        ("of no batch", work.key, "orders", 1, 1),
+        ("of no batch", "0000000009-20200101T000000-aaaa", "orders", 2, 1),
+        ("there twice", first, "orders", 0, 1),
+    ]

@@ -1,0 +1,234 @@
+"""The commands that only look: ``plan``, ``lag``, ``list``, ``show``, ``explain``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.kafka_values import CommittedOffset
+from airflow_kafka_offsets.store.memory import MemoryStore
+from tests.cli.conftest import Run
+from tests.cluster.memory import InMemoryCluster
+from tests.engine.pipeline import HOUR, Pipeline, tp
+
+
+def produce(cluster: InMemoryCluster, partition: int, count: int, age_s: int = 0) -> None:
+    cluster.produce(tp(partition), [cluster.now_ms - age_s * 1000] * count)
+
+
+def columns(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in names) for row in rows]
+
+
+# ── plan ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_plan_says_what_the_first_run_would_read_and_writes_nothing(
+    cluster: InMemoryCluster, pipeline: Pipeline, run: Run
+) -> None:
+    produce(cluster, 0, 10)
+    answer = run("plan orders --topics orders --group-id lake --start earliest --output json").json
+    assert (answer["batch"], answer["is_new"], answer["offsets"]) == (1, True, 10)
+    assert columns(answer["partitions"], "partition", "start", "end", "why") == [
+        ("orders-0", 0, 10, "startup mode"),
+        ("orders-1", 0, 0, "startup mode"),
+        ("orders-2", 0, 0, "startup mode"),
+    ]
+    assert isinstance(pipeline.store, MemoryStore)
+    assert (pipeline.store.objects, cluster.groups) == ({}, {})
+
+
+def test_plan_is_what_the_next_run_does(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
+    produce(cluster, 0, 10)
+    pipeline.whole_run()
+    produce(cluster, 1, 7)
+    cluster.add_partitions("orders", 1)
+    answer = run("plan orders --max-records 4 --output json").json
+    work = pipeline.work(max_records=4)
+    assert columns(answer["partitions"], "partition", "start", "end") == [
+        (str(tp), planned.start, planned.end) for tp, planned in work.body.ranges.items()
+    ]
+    assert answer["partitions"][3]["why"] == "new partition: log start"
+    assert {row["why"] for row in answer["partitions"][:3]} == {"position"}
+
+
+def test_plan_of_an_unfinished_batch_names_its_run(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
+    produce(cluster, 0, 10)
+    pipeline.begin(pipeline.work("one"))
+    answer = run("plan orders")
+    assert "Batch 1 of run dag/one/resolve is begun. The next run does it, with the offsets it has: 10" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "expected"),
+    [
+        ("plan orders", 1, "kafka-offsets reset orders --start earliest"),
+        ("plan orders --on-data-loss advance", 0, "offsets from 5 to 8 lost (on_data_loss=advance)"),
+    ],
+)
+def test_plan_shows_a_loss_as_the_run_would(
+    cluster: InMemoryCluster, pipeline: Pipeline, run: Run, words: str, status: int, expected: str
+) -> None:
+    produce(cluster, 0, 5)
+    pipeline.whole_run()
+    produce(cluster, 0, 5)
+    cluster.delete_records(tp(0), 8)
+    ended = run(words, status=status)
+    assert expected in (ended.err if status else ended.out)
+
+
+def test_plan_of_a_window(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
+    hour = cluster.now_ms - 3 * HOUR
+    produce(cluster, 0, 4, age_s=2 * 3600 + 5)
+    pipeline.whole_run(want=pipeline.window(hour - HOUR, hour))
+    words = f"plan orders --start timestamp:{hour} --end timestamp:{hour + HOUR}"
+    assert "plans batch 2: 4 offsets of 1 partition" in run(words).out
+    assert "give --start timestamp:… and --end timestamp:…" in run("plan orders", status=2).err
+
+
+# ── lag, list ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_lag_counts_what_is_there_and_not_read(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
+    produce(cluster, 0, 10)
+    pipeline.whole_run()
+    produce(cluster, 0, 5, age_s=90)
+    produce(cluster, 1, 6, age_s=30)
+    cluster.delete_records(tp(1), 2)
+    answer = run("lag orders --output json").json
+    assert (answer["unread"], answer["age_s"]) == (9, 90)
+    assert columns(answer["partitions"], "partition", "position", "end", "unread", "age_s", "note") == [
+        ("orders-0", 10, 15, 5, 90, ""),
+        ("orders-1", 0, 6, 4, 30, "records are gone"),
+        ("orders-2", 0, 0, 0, None, ""),
+    ]
+
+
+def test_lag_of_a_group_counts_a_partition_without_an_offset(cluster: InMemoryCluster, run: Run) -> None:
+    produce(cluster, 0, 10)
+    produce(cluster, 1, 3)
+    cluster.commit_as_somebody_else("others", {tp(0): CommittedOffset(7), tp(2): CommittedOffset(4)})
+    answer = run("lag --group-id others --topics orders --output json").json
+    assert columns(answer["partitions"], "unread", "note") == [(3, ""), (3, "no position"), (0, "past the end")]
+
+
+def test_lag_of_a_shard_leaves_the_other_shards_out(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
+    pipeline.parameters = {"shard": (0, 2)}
+    pipeline.whole_run()
+    for partition in range(3):
+        produce(cluster, partition, 1)
+    read = {str(tp) for tp in pipeline.work().body.ranges}
+    answer = run("lag orders/0-of-2 --output json").json
+    assert {row["partition"] for row in answer["partitions"]} == read != {"orders-0", "orders-1", "orders-2"}
+
+
+def test_a_pipeline_by_window_has_no_lag(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
+    pipeline.whole_run(want=pipeline.window(cluster.now_ms - HOUR, cluster.now_ms))
+    assert "reads by window" in run("lag orders", status=2).err
+    row = run("list --bootstrap-servers memory --output json").json["pipelines"][0]
+    assert (row["kind"], row["unread"]) == ("window", None)
+
+
+def test_list_names_pipelines_as_their_dags_do(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
+    produce(cluster, 0, 4)
+    names = ["Bestellungen für “Süd”", "orders", "x" * 200]
+    for name in names:
+        pipeline.whole_run(pipeline_id=name, group_id=None)
+    pipeline.whole_run(pipeline_id="orders", group_id=None, shard=(1, 2))
+    produce(cluster, 0, 2)
+    rows = run("list --bootstrap-servers memory --output json").json["pipelines"]
+    assert columns(rows, "pipeline") == [(names[0],), ("orders",), ("orders/1-of-2",), (names[2],)]
+    assert columns(rows[:2], "state", "batch", "unread") == [("committed", 1, 2)] * 2
+    assert "unread" not in run("list").out
+
+
+def test_list_shows_the_others_beside_a_damaged_pipeline(
+    cluster: InMemoryCluster, pipeline: Pipeline, run: Run
+) -> None:
+    pipeline.whole_run()
+    pipeline.whole_run(pipeline_id="payments", group_id=None)
+    assert isinstance(pipeline.store, MemoryStore)
+    pipeline.store.objects["payments/batches/00000000/0000000001/1.json"] = b"{}"
+    ended = run("list --output json", status=3)
+    assert columns(ended.json["pipelines"], "pipeline", "state") == [("orders", "committed"), ("payments", "damaged")]
+    assert "AKO-504" in ended.err
+
+
+# ── show ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_show_goes_from_the_newest_batch_back(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
+    for _ in range(3):
+        produce(cluster, 0, 10)
+        pipeline.whole_run()
+    produce(cluster, 0, 1)
+    pipeline.begin(pipeline.work("four"))
+    answer = run("show orders --last 3 --output json").json
+    assert columns(answer["batches"], "batch", "state", "offsets", "rows") == [
+        (4, "begun", 1, None),
+        (3, "committed", 10, 10),
+        (2, "committed", 10, 10),
+    ]
+    assert answer["batches"][0]["owner"] == "run dag/four/resolve"
+
+
+def test_show_batch_has_entries_attempts_ranges_and_decisions(
+    cluster: InMemoryCluster, pipeline: Pipeline, run: Run
+) -> None:
+    produce(cluster, 0, 10)
+    pipeline.begin(pipeline.work("one"))
+    cluster.delete_records(tp(0), 3)
+    work = pipeline.work("two", on_data_loss="advance")
+    pipeline.drive(work)
+    pipeline.commit(work)
+    answer = run("show orders --batch 1 --output json").json
+    assert columns(answer["entries"], "kind", "by") == [
+        ("plan", "run dag/one/resolve"),
+        ("plan", "run dag/two/resolve"),
+        ("commit", "run dag/two/resolve"),
+    ]
+    assert columns(answer["attempts"], "attempt", "state") == [(1, "begun"), (2, "reported")]
+    assert columns(answer["ranges"], "before", "start", "end", "rows")[0] == (0, 3, 10, 7)
+    assert answer["decisions"] == [
+        {"partition": "orders-0", "start": 0, "end": 3, "kind": "lost", "by": "on_data_loss=advance", "keep": False}
+    ]
+    assert run("show orders --batch", answer["key"]).out == run("show orders --batch 1").out
+    assert "has no such batch" in run("show orders --batch 2", status=2).err
+
+
+def test_show_says_what_became_of_a_record(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
+    produce(cluster, 0, 10)
+    pipeline.whole_run()
+    produce(cluster, 0, 10)
+    cluster.delete_records(tp(0), 13)
+    pipeline.work(on_data_loss="advance")
+    run("skip orders orders-0:15 --execute")
+
+    def fates(offset: int) -> list[tuple[Any, ...]]:
+        return columns(run(f"show orders --offset orders-0:{offset} --output json").json["batches"], "batch", "fate")
+
+    assert fates(9) == [(1, "read")]
+    assert fates(12) == [(2, "lost by on_data_loss=advance")]
+    assert fates(15)[0][1].startswith("skipped by skip by ")
+    assert fates(16) == [(2, "read")]
+    assert (
+        "is in 0 of the 2 batches of pipeline orders. The position is 10" in run("show orders --offset orders-0:99").out
+    )
+
+
+# ── explain ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("code", ["AKO-202", "202", "groupmoved"])
+def test_explain_prints_the_page_of_an_error(run: Run, code: str) -> None:
+    assert run(f"explain {code}").out.startswith("# AKO-202 GroupMoved")
+
+
+def test_explain_lists_every_error(run: Run) -> None:
+    def below(error: type[KafkaOffsetsError]) -> set[str]:
+        return {error.code}.union(*map(below, error.__subclasses__()))
+
+    assert {row["code"] for row in run("explain --output json").json["errors"]} == below(KafkaOffsetsError) - {""}
+    assert "All of them: kafka-offsets explain" in run("explain nonsense", status=2).err
