@@ -177,14 +177,6 @@ def yarn_jars(java: Java, say: Say = silent) -> list[Path]:
     return fetch(java, "yarn-3.4.1", pinned("yarn"), "YARN 3.4.1 (52 MB, once)", say=say)
 
 
-def hdfs_jars(java: Java, say: Say = silent) -> list[Path]:
-    """What an HDFS 3.4.1 loads; for :mod:`testbed.hdfs_server`.
-
-    :raises JarsMissing: when they cannot be had.
-    """
-    return fetch(java, "hdfs-3.4.1", pinned("hdfs"), "HDFS 3.4.1 (48 MB, once)", say=say)
-
-
 def postgresql_jars(java: Java, say: Say = silent) -> list[Path]:
     """The driver of PostgreSQL, for `spark.jars`. The server is `testbed.postgres`.
 

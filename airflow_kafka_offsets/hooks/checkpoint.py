@@ -58,8 +58,7 @@ def runs_elsewhere() -> str:
     ``[core] executor`` is the scheduler's setting. A worker works without it and then reads Airflow's default,
     ``LocalExecutor``. So a process that is a worker's own counts, whatever is configured.
     """
-    configured = conf.get("core", "executor", fallback="LocalExecutor")
-    names = [name.strip() for name in re.split("[,;]", configured) if name.strip()]
+    names = filter(None, map(str.strip, re.split("[,;]", conf.get("core", "executor", fallback="LocalExecutor"))))
     # ``team=Executor``, ``team:Executor``, an alias (``alias:path.Executor``) or a path
     not_local = [name for name in names if re.split("[=:.]", name)[-1] not in _LOCAL_EXECUTORS]
     if not_local:

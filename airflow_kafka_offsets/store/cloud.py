@@ -4,6 +4,7 @@ What obstore does not hide is handled here:
 
 - An answer that was lost makes obstore's own retry report that the object exists. Then the bytes decide.
 - S3 reports two writes at one moment (409) in the same way, and then there need be no object: create again.
+- A store that does not know the condition ignores it. So the first object is created twice, to be refused once.
 - A missing bucket reads as a missing object. Only a listing is refused, so one listing has to succeed first.
 - obstore does not survive a fork: the child's first request would hang, and so would the parent's next one.
 """
@@ -14,6 +15,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -58,17 +60,19 @@ class CloudStore:
         self.uri = uri
         self.driver_uri = driver_uri
         self._store = store
-        self._is_there = False
+        self._is_there = self._is_exclusive = False
 
     def create(self, name: str, data: bytes) -> bool:
         require_size(self, "write", name, len(data))
         for attempt in range(_TRIES):
             try:
-                self._ask("write", name, lambda: obstore.put(self._store, name, data, mode="create"))
+                self._put(name, data)
+                self._require_exclusive(name, data)
                 return True
             except FileNotFoundError as error:
                 raise self._no_bucket("write", name, error) from None
             except AlreadyExistsError:
+                self._is_exclusive = True
                 if (there := self.get(name)) is not None:
                     return there == data
                 time.sleep(0.2 * 2**attempt)
@@ -94,6 +98,21 @@ class CloudStore:
             self._ask("remove", name, lambda: obstore.delete(self._store, name))
         except FileNotFoundError:  # S3 does not report it
             self._require_bucket("remove", name)
+
+    def _put(self, name: str, data: bytes) -> None:
+        self._ask("write", name, lambda: obstore.put(self._store, name, data, mode="create"))
+
+    def _require_exclusive(self, name: str, data: bytes) -> None:
+        """Ask once whether the store would refuse the same name again.
+
+        :raises StoreUnavailable: it ignores the condition, and of two writers both would win.
+        """
+        if not self._is_exclusive:
+            with suppress(AlreadyExistsError):
+                self._put(name, data)
+                reason = "it accepted one name twice: it ignores the header If-None-Match: *"
+                raise unavailable(self, "write", name, reason, retriable=False)
+            self._is_exclusive = True
 
     def _ask(self, verb: str, name: str, request: Callable[[], T]) -> T:
         """The answer. ``FileNotFoundError`` and ``AlreadyExistsError`` are answers, too."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,7 +18,7 @@ from airflow_kafka_offsets.store.open import open_store
 from airflow_kafka_offsets.store.protocol import Store
 from testbed import azure_server, gcs_server, s3_server
 from testbed.http_server import HttpServer
-from testbed.versity_server import VersityServer
+from testbed.s3_files import S3Files
 
 BUCKET = "checkpoints"
 
@@ -41,13 +44,13 @@ class InMemory:
 
 @dataclass(frozen=True)
 class Kind:
-    """:ivar server: the class of the server that keeps it; ``None``: no server does.
+    """:ivar server: makes the server that keeps it; ``None``: no server does.
     :ivar uri: of a folder in a bucket.
     :ivar options: of obstore's store, for the server's endpoint or a proxy's before it.
     """
 
     name: str
-    server: type[HttpServer] | None = None
+    server: Callable[[], HttpServer] | None = None
     uri: str = ""
     options: Callable[[str], dict[str, Any]] = lambda endpoint: {}
 
@@ -65,11 +68,17 @@ class Kind:
 
 
 @cache
-def server_of(kind: type[HttpServer]) -> HttpServer:
+def server_of(kind: Callable[[], HttpServer]) -> HttpServer:
     """One server for all tests of this process; it ends with it. A folder of its own is enough for a test."""
     server = kind().__enter__()
     server.create_bucket(BUCKET)
     return server
+
+
+def versitygw(metadata: bool = True) -> S3Files:
+    folder = Path(tempfile.mkdtemp(prefix="versitygw-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return S3Files(folder / "buckets", metadata=metadata)
 
 
 def s3_options(endpoint: str) -> dict[str, Any]:
@@ -93,7 +102,7 @@ S3 = Kind("s3", s3_server.S3Server, "s3://{}", s3_options)
 AZURE = f"abfss://{{}}@{azure_server.ACCOUNT}.dfs.core.windows.net"
 SERVED = [
     _param(S3, pytest.mark.starts_processes),
-    _param(Kind("versitygw", VersityServer, "s3://{}", s3_options), pytest.mark.clouds),
+    _param(Kind("versitygw", versitygw, "s3://{}", s3_options), pytest.mark.clouds),
     _param(Kind("google", gcs_server.GcsServer, "gs://{}", _gcs_options), pytest.mark.clouds),
     _param(Kind("azure", azure_server.AzureServer, AZURE, _azure_options), pytest.mark.clouds),
 ]

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from airflow_kafka_offsets.store.protocol import Store
 from testbed.http_proxy import HttpProxy
 from testbed.ports import free_ports
 from testbed.s3_server import SECRET, environment_of
-from tests.store.kinds import BUCKET, S3, SERVED, Kind, Place, server_of
+from tests.store.kinds import BUCKET, S3, SERVED, Kind, Place, s3_options, server_of, versitygw
 
 pytestmark = pytest.mark.starts_processes
 VERBS: dict[str, Callable[[Store], object]] = {
@@ -91,6 +92,15 @@ def test_a_store_that_contradicts_itself_is_unavailable(faulty: HttpProxy, kind:
     with pytest.raises(StoreUnavailable, match="Cannot write 1") as refused:
         store.create("1.json", b"x")
     assert refused.value.retriable
+
+
+@pytest.mark.clouds
+def test_a_store_that_ignores_the_condition_is_refused(tmp_path: Path) -> None:
+    """Of two writers both would win there: two runs would plan the same batch."""
+    store = Kind("without", partial(versitygw, False), "s3://{}", s3_options).place(tmp_path).open()
+    with pytest.raises(StoreUnavailable, match="ignores the header If-None-Match") as refused:
+        store.create("a/1.json", b"x")
+    assert not refused.value.retriable
 
 
 @pytest.mark.parametrize("verb", VERBS)
