@@ -12,8 +12,8 @@ import click
 
 from airflow_kafka_offsets.cli.call import CHECKPOINT, PIPELINE, Call, command, option
 from airflow_kafka_offsets.cli.printing import Answer, Row, Table
-from airflow_kafka_offsets.cli.show import decision_row
 from airflow_kafka_offsets.engine.audit import Audited, findings, read_log
+from airflow_kafka_offsets.engine.history import decision_row
 from airflow_kafka_offsets.kafka_values import OffsetRange, grouped
 from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.times import iso

@@ -8,18 +8,24 @@ import click
 
 from airflow_kafka_offsets.cli.call import CHECKPOINT, PIPELINE, Call, command, option
 from airflow_kafka_offsets.cli.printing import Answer, Row, Table
-from airflow_kafka_offsets.engine.history import batch_row, read_each
+from airflow_kafka_offsets.engine.history import (
+    attempt_rows,
+    batch_row,
+    decision_row,
+    entry_rows,
+    range_rows,
+    read_each,
+)
 from airflow_kafka_offsets.engine.lag import position_of
 from airflow_kafka_offsets.errors import InvalidRequest, shown
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.log.entries import Batch, Claim, Commit, Entry, Plan, number_of
+from airflow_kafka_offsets.log.entries import Batch, number_of
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.log.reports import Counts
 from airflow_kafka_offsets.names import partition_offset
-from airflow_kafka_offsets.plan.body import Decision, PlanBody
-from airflow_kafka_offsets.times import iso
+from airflow_kafka_offsets.plan.body import PlanBody
 
-_COLUMNS = "batch state at window offsets rows bad filtered given_up output owner"
+_COUNTED = "rows bad filtered"
+_COLUMNS = f"batch state at window offsets {_COUNTED} given_up output owner"
 
 
 def show(call: Call) -> Answer:
@@ -55,51 +61,15 @@ def _one(log: PipelineLog, batch: Batch) -> Answer:
     row, body = batch_row(batch), PlanBody() if batch.is_cleaned else log.body(batch)
     cleaned = "\nIt was cleaned: only its headers are left." if batch.is_cleaned else ""
     text = f"{str(batch).capitalize()} is {row['state']}, key {row['key']}.\nAsked: {batch.plan.asked}{cleaned}"
-    entries = [_entry(k, entry) for k, entry in enumerate(batch.entries, 1)]
-    attempts: list[Row] = [
-        {"attempt": a.number, "state": "reported" if a.is_reported else "begun", "output": log.output_of(batch, a)}
-        for a in batch.attempts
-    ]
     tables = [
-        Table("entries", entries, "entry kind at by details"),
-        Table("attempts", attempts, "attempt state output"),
-        Table("ranges", _ranges(log, batch, body), "partition before start end offsets skipped rows bad filtered gaps"),
+        Table("entries", entry_rows(batch), "entry kind at by details"),
+        Table("attempts", attempt_rows(log, batch), "attempt state output"),
+        Table(
+            "ranges", range_rows(log, batch, body), "partition before start end offsets skipped rows bad filtered gaps"
+        ),
         Table("decisions", list(map(decision_row, body.decisions)), "partition start end kind by"),
     ]
     return Answer(text, {"pipeline": log.pipeline_id, **row, "asked": batch.plan.asked}, tables)
-
-
-def _entry(k: int, entry: Entry) -> Row:
-    match entry:
-        case Plan():
-            details = {"offsets": entry.offsets, **entry.given_up}
-        case Claim():
-            details = {"(the last attempt that does not count)": entry.after}
-        case Commit():
-            details = {"rows": entry.rows, "bad": entry.bad, "filtered": entry.filtered}
-    kind = type(entry).__name__.lower()
-    return {"entry": k, "kind": kind, "at": iso(entry.at_ms), "by": str(entry.by), "details": details}
-
-
-def _ranges(log: PipelineLog, batch: Batch, body: PlanBody) -> list[Row]:
-    reports = [log.report(batch, attempt) for attempt in batch.attempts[-1:] if attempt.is_reported and body.ranges]
-    counts = next((report.counts for report in reports if report.plan_id == batch.plan.plan_id), None)
-    return [
-        {
-            "partition": str(tp),
-            "before": body.resume_from[tp].offset,
-            "start": planned.start,
-            "end": planned.end,
-            "offsets": body.planned(tp),
-            "skipped": sum(skip.size for skip in body.skips.get(tp, ())) or None,
-            **({} if counts is None else counts.get(tp, Counts())._asdict()),
-        }
-        for tp, planned in sorted(body.ranges.items())
-    ]
-
-
-def decision_row(decision: Decision) -> Row:
-    return {**decision._asdict(), "partition": str(decision.partition)}
 
 
 # ── the batch of an offset ────────────────────────────────────────────────────────────────────────────────────────────

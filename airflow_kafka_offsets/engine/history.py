@@ -8,8 +8,10 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from airflow_kafka_offsets.errors import StoreDamaged
-from airflow_kafka_offsets.log.entries import Batch
+from airflow_kafka_offsets.log.entries import Batch, Claim, Commit, Plan
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, pipelines_of
+from airflow_kafka_offsets.log.reports import Counts
+from airflow_kafka_offsets.plan.body import Decision, PlanBody
 from airflow_kafka_offsets.progress_log import Progress
 from airflow_kafka_offsets.store.protocol import Store, together
 from airflow_kafka_offsets.times import iso
@@ -50,6 +52,57 @@ def batch_row(batch: Batch) -> dict[str, Any]:
         "attempts": batch.highest_attempt,
         "is_cleaned": batch.is_cleaned,
     }
+
+
+# ── one batch in rows, ready for JSON ─────────────────────────────────────────────────────────────────────────────────
+
+
+def entry_rows(batch: Batch) -> list[dict[str, Any]]:
+    return [_entry(k, entry) for k, entry in enumerate(batch.entries, 1)]
+
+
+def _entry(k: int, entry: Plan | Claim | Commit) -> dict[str, Any]:
+    match entry:
+        case Plan():
+            details = {"offsets": entry.offsets, **entry.given_up}
+        case Claim():
+            details = {"(the last attempt that does not count)": entry.after}
+        case Commit():
+            details = {"rows": entry.rows, "bad": entry.bad, "filtered": entry.filtered}
+    kind = type(entry).__name__.lower()
+    return {"entry": k, "kind": kind, "at": iso(entry.at_ms), "by": str(entry.by), "details": details}
+
+
+def attempt_rows(log: PipelineLog, batch: Batch) -> list[dict[str, Any]]:
+    return [
+        {"attempt": a.number, "state": "reported" if a.is_reported else "begun", "output": log.output_of(batch, a)}
+        for a in batch.attempts
+    ]
+
+
+def range_rows(log: PipelineLog, batch: Batch, body: PlanBody) -> list[dict[str, Any]]:
+    """A row per partition, with what the last report of this plan counted."""
+    reports = [log.report(batch, attempt) for attempt in batch.attempts[-1:] if attempt.is_reported and body.ranges]
+    counts = next((report.counts for report in reports if report.plan_id == batch.plan.plan_id), None)
+    return [
+        {
+            "partition": str(tp),
+            "before": body.resume_from[tp].offset,
+            "start": planned.start,
+            "end": planned.end,
+            "offsets": body.planned(tp),
+            "skipped": sum(skip.size for skip in body.skips.get(tp, ())) or None,
+            **({} if counts is None else counts.get(tp, Counts())._asdict()),
+        }
+        for tp, planned in sorted(body.ranges.items())
+    ]
+
+
+def decision_row(decision: Decision) -> dict[str, Any]:
+    return {**decision._asdict(), "partition": str(decision.partition)}
+
+
+# ── many ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def read_each(log: PipelineLog, numbers: Iterable[int], read: Callable[[Batch], T]) -> Iterator[T]:
