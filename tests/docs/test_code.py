@@ -1,0 +1,142 @@
+"""What a reader copies from a page works: DAGs are built, commands and settings parse."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import re
+import shlex
+import sys
+from datetime import datetime, timedelta
+from types import ModuleType
+from typing import Any
+
+import pytest
+from click import Context
+
+import airflow_kafka_offsets
+from airflow_kafka_offsets.cli.main import commands as offsets_commands
+from tests.docs.pages import DOCS, PAGES, ROOT, Block, blocks, blocks_of, commands
+
+PYTHON = blocks("python")
+DAGS = [block for block in PYTHON if re.search(r"^with DAG\(", block.code, re.MULTILINE)]
+PARTS = [
+    block for block in PYTHON if block not in DAGS and re.search(r"\b(Rows|Files|kafka_spark_batch)\(", block.code)
+]
+of_block = str
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=of_block)
+def test_python_compiles_and_what_it_imports_of_this_package_exists(block: Block) -> None:
+    for node in ast.walk(ast.parse(block.code, filename=str(block))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("airflow_kafka_offsets"):
+            module = importlib.import_module(str(node.module))
+            assert [name.name for name in node.names if not hasattr(module, name.name)] == []
+
+
+@pytest.fixture
+def stand_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator whose provider is not installed here: it takes any arguments."""
+    from airflow.sdk import BaseOperator
+
+    named = request.getfixturevalue("block").stand_in
+    if named is None:
+        return
+    module, name = named
+
+    class StandIn(BaseOperator):
+        def __init__(self, *, task_id: str, **kwargs: Any) -> None:
+            super().__init__(task_id=task_id)
+            self.given = kwargs
+
+    parts = module.split(".")
+    for end in range(1, len(parts) + 1):
+        parent = ".".join(parts[:end])
+        if end > 2:  # airflow.providers is there
+            monkeypatch.setitem(sys.modules, parent, sys.modules.get(parent) or ModuleType(parent))
+    monkeypatch.setattr(sys.modules[module], name, StandIn, raising=False)
+
+
+@pytest.mark.parametrize("block", DAGS, ids=of_block)
+def test_a_dag_is_built_and_commits_what_it_resolves(block: Block, stand_in: None) -> None:
+    tree = ast.parse(block.code)
+    (with_dag,) = [node for node in tree.body if isinstance(node, ast.With)]
+    with_dag.items[0].optional_vars = ast.Name("built", ast.Store())
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(compile(ast.fix_missing_locations(tree), str(block), "exec"), names)
+    dag = names["built"]
+    by_end = {task_id.rpartition(".")[2]: task_id for task_id in dag.task_ids}
+    assert by_end["resolve"] in dag.get_task(by_end["commit"]).get_flat_relative_ids(upstream=True)
+    assert dag.default_args == {"retries": 2, "retry_delay": timedelta(minutes=1)}
+
+
+@pytest.mark.parametrize("block", PARTS, ids=of_block)
+def test_a_part_of_a_dag_is_built(block: Block) -> None:
+    """In a DAG of the test, with the imports that the page has elsewhere."""
+    from airflow.sdk import DAG
+
+    names: dict[str, Any] = {name: getattr(airflow_kafka_offsets, name) for name in airflow_kafka_offsets.__all__}
+    with DAG("page", schedule=None, start_date=datetime(2026, 1, 1)):
+        exec(compile(block.code, str(block), "exec"), {**names, "timedelta": timedelta})
+
+
+@pytest.mark.parametrize(("where", "line"), commands("kafka-offsets"))
+def test_a_command_exists_with_these_options(where: str, line: str) -> None:
+    words = shlex.split(re.split(r" [|>] ", line)[0])[1:]
+    if len(words) == 1:  # a command that is only mentioned
+        assert words[0] in offsets_commands.list_commands(Context(offsets_commands))
+        return
+    context = offsets_commands.make_context("kafka-offsets", list(words))
+    name, command, rest = offsets_commands.resolve_command(context, words)
+    assert command is not None, name
+    command.make_context(name, rest, parent=context).close()
+
+
+def test_commands_of_airflow_exist_with_these_options() -> None:
+    from airflow.cli.cli_parser import get_parser
+
+    parser, tried = get_parser(), 0
+    for where, line in commands("airflow"):
+        words = shlex.split(re.split(r" (?:2>&1 )?[|>] ", line)[0])[1:]
+        if " -" not in line or words == ["tasks", "clear"]:
+            continue  # a command that is only mentioned
+        try:
+            parser.parse_args(words)
+        except SystemExit:
+            if words[-1].startswith("--"):  # an option that is only mentioned, without its value
+                continue
+            pytest.fail(f"{where}: {line}")
+        tried += 1
+    assert tried >= 4
+
+
+@pytest.mark.parametrize("block", blocks("json"), ids=of_block)
+def test_json_is_json(block: Block) -> None:
+    json.loads(block.code)
+
+
+def test_connections_and_confs_are_json() -> None:
+    texts = [page.read_text() for page in PAGES]
+    found = [value for text in texts for value in re.findall(r"^(?:\$ export )?AIRFLOW_CONN_\w+=(.+)$", text, re.M)]
+    found += [value for text in texts for value in re.findall(r"--(?:conf|conn-extra) '([^']+)'", text)]
+    assert len(found) >= 5
+    for value in found:
+        json.loads(value.strip("'"))
+
+
+@pytest.mark.parametrize("block", blocks("properties"), ids=of_block)
+def test_a_line_of_settings_is_a_name_and_a_value(block: Block) -> None:
+    assert [line for line in block.code.splitlines() if not re.fullmatch(r"[\w.-]+=.+", line)] == []
+
+
+def test_a_block_names_a_known_language_or_is_no_code() -> None:
+    known = {"", "python", "console", "bash", "json", "properties", "sql"}
+    assert {block.language for page in PAGES for block in blocks_of(page)} <= known
+
+
+def test_the_first_batch_page_runs_the_versions_of_this_project() -> None:
+    text = (DOCS / "first-batch.md").read_text()
+    version = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version is not None
+    assert f"airflow_kafka_offsets-{version[1]}-py3-none-any.whl" in text

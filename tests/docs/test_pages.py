@@ -1,0 +1,96 @@
+"""Pages: links lead somewhere, nothing that is gone is named, and there are few of them and few words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.generate import GENERATED
+from tests.docs.pages import DOCS, PAGES, ROOT, anchors_of, prose_of
+
+WRITTEN = [page for page in PAGES if page.name not in GENERATED]
+GONE = (
+    r"work[ _]stores?\b|\bsplits?\b|\bpolic(y|ies)\b|take[- ]over\b|startup_mode|bounded_mode|auto_offset_reset|"
+    r"re_plan|set aside|put on record|\bredo\b|commit_mode|by_duration|OffsetLagSensor|GroupEmptySensor|"
+    r"BatchCommittedSensor|KafkaLagEventTrigger|SparkSubmitPlanOperator|bad_records=|partition_width|kafka_split"
+)
+
+
+def names(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_links_and_anchors_lead_somewhere(page: Path) -> None:
+    missing = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose_of(page)):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path) if path else page
+        if not file.exists() or (anchor and anchor not in anchors_of(file)):
+            missing.append(target)
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_references_of_a_page_are_defined_and_used(page: Path) -> None:
+    text = prose_of(page)
+    defined = set(re.findall(r"^\[([\w-]+)\]: http", text, re.MULTILINE))
+    used = set(re.findall(r"\]\[([\w-]+)\]", text))
+    assert used == defined
+
+
+def test_each_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    assert {page for page in pages if f": {page}\n" not in navigation} == set()
+    assert set(re.findall(r": ([\w-]+\.md)$", navigation, re.MULTILINE)) == pages
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=names)
+def test_nothing_that_is_gone_is_named(page: Path) -> None:
+    lines = page.read_text().splitlines()
+    assert [line for line in lines if re.search(GONE, line)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_no_path_of_a_machine_is_named(page: Path) -> None:
+    assert re.findall(r"(?<![\w.])/(?:work|root|home)/[\w./-]*", page.read_text()) == []
+
+
+def test_there_are_at_most_28_pages_and_25_000_words() -> None:
+    pages = list(DOCS.rglob("*.md"))
+    assert len(pages) <= 28
+    assert sum(len(page.read_text().split()) for page in pages) <= 25_000
+
+
+def test_readme_is_one_screen() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 75
+
+
+def test_the_glossary_has_at_most_25_words() -> None:
+    rows = re.findall(r"^\| (?!word|-)(.+?) \|", (DOCS / "glossary.md").read_text(), re.MULTILINE)
+    assert len(rows) <= 25
+    assert rows == sorted(rows)
+
+
+def test_a_cell_about_another_tool_has_a_source_or_says_that_none_was_found() -> None:
+    bare = []
+    for line in (DOCS / "compare.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("| ") or cells[0] == "":
+            continue
+        bare += [f"{cells[0]}: {cell}" for cell in cells[2:] if "](" not in cell and "][" not in cell]
+    assert [cell for cell in bare if not cell.endswith(": not found")] == []
+
+
+def test_every_room_of_the_package_is_in_the_architecture() -> None:
+    page = (DOCS / "architecture.md").read_text()
+    package = ROOT / "airflow_kafka_offsets"
+    rooms = [path.name for path in package.iterdir() if path.is_dir() and (path / "__init__.py").exists()]
+    assert [room for room in rooms if f"`{room}/`" not in page] == []
+    files = re.findall(r"\b((?:[a-z_]+/)+[a-z_]+\.py)\b", page)
+    assert [file for file in files if not (package / file).exists() and not (ROOT / file).exists()] == []
