@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from shlex import quote
 
 from airflow_kafka_offsets.broker.protocol import Cluster
@@ -40,14 +41,20 @@ class Mark:
     @classmethod
     def of(cls, committed: CommittedOffset) -> Mark | None:
         """``None`` for metadata of another writer, which may be anything."""
-        try:
-            fields = read_json(committed.metadata)
-        except ValueError:
-            return None
-        match fields:
-            case {"by": str(by), "pipeline": str(pipeline), "batch": str(batch)} if by == BY and number_of(batch):
-                return cls(pipeline, batch)
+        return _mark(committed.metadata)
+
+
+@lru_cache(maxsize=100)
+def _mark(metadata: str) -> Mark | None:
+    """Read once for all partitions that carry it."""
+    try:
+        fields = read_json(metadata)
+    except ValueError:
         return None
+    match fields:
+        case {"by": str(by), "pipeline": str(pipeline), "batch": str(batch)} if by == BY and number_of(batch):
+            return Mark(pipeline, batch)
+    return None
 
 
 def marks_of(held: Held) -> dict[TopicPartition, Mark]:

@@ -34,8 +34,9 @@ def turn(
     :raises WindowRefused: it overlaps windows that are taken, or has not ended.
     """
     assert want.window is not None
-    if newest is not None and newest.first_plan.window is not None:
-        log.name_window(newest.first_plan.window, newest.number)
+    last = newest.first_plan.window if newest is not None else None
+    if newest is not None and last is not None and log.batch_of_window(last) is None:
+        log.name_window(last, newest.number)
     if (number := log.batch_of_window(want.window)) is not None:
         return log.existing(number)
     refuse_other_cluster(look, newest)
