@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from airflow_kafka_offsets.errors import clean_text
 
 PROGRAM = "kafka-offsets"
 Row = dict[str, Any]
+_MOST_ROWS = 500  # in a terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +67,34 @@ def _clean(text: str) -> str:
 
 
 def _print_table(table: Table) -> None:
+    """In a terminal as it fits; in a pipe, a row is a line."""
+    names = [name for name in table.columns.split() if any(_cell(row.get(name)) for row in table.rows)]
+    rows = [[_cell(row.get(name)) for name in names] for row in table.rows]
+    titles = [name.replace("_", " ") for name in names]
+    is_number = [all(isinstance(row.get(name), int | None) for row in table.rows) for name in names]
+    print()
+    if sys.stdout.isatty():
+        _print_in_terminal(titles, rows, is_number)
+        return
+    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    for cells in [titles, *rows]:
+        aligned = zip(cells, widths, is_number, strict=True)
+        print("  ".join(c.rjust(width) if right else c.ljust(width) for c, width, right in aligned).rstrip())
+
+
+def _print_in_terminal(titles: Sequence[str], rows: Sequence[Sequence[str]], is_number: Sequence[bool]) -> None:
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
     shown = RichTable(box=None, pad_edge=False, header_style="bold")
-    columns = [name for name in table.columns.split() if any(_cell(row.get(name)) for row in table.rows)]
-    for name in columns:
-        is_number = all(isinstance(row.get(name), int | None) for row in table.rows)
-        shown.add_column(name.replace("_", " "), justify="right" if is_number else "left", overflow="fold")
-    for row in table.rows:
-        shown.add_row(*(Text(_cell(row.get(name))) for name in columns))
-    is_terminal, text = sys.stdout.isatty(), io.StringIO()  # rich ends the process itself where nobody reads on
-    width = None if is_terminal else 1000  # in a pipe, a row is a line
-    Console(file=text, force_terminal=is_terminal, width=width, highlight=False).print(shown)
-    print(f"\n{text.getvalue()}", end="")
+    for title, right in zip(titles, is_number, strict=True):
+        shown.add_column(title, justify="right" if right else "left", overflow="fold")
+    for cells in rows[:_MOST_ROWS]:
+        shown.add_row(*map(Text, cells))
+    Console(highlight=False).print(shown)
+    if len(rows) > _MOST_ROWS:
+        print(f"… and {len(rows) - _MOST_ROWS:,} more; a pipe or --output json has all of them")
 
 
 def _cell(value: Any) -> str:

@@ -21,9 +21,9 @@ from airflow_kafka_offsets.cli.call import (
     option,
 )
 from airflow_kafka_offsets.cli.printing import PROGRAM, Answer, Row, Table
-from airflow_kafka_offsets.cli.show import decision_row
 from airflow_kafka_offsets.engine import by_hand
 from airflow_kafka_offsets.engine.group import marks_of
+from airflow_kafka_offsets.engine.history import decision_row
 from airflow_kafka_offsets.engine.lag import position_of
 from airflow_kafka_offsets.engine.look import Look
 from airflow_kafka_offsets.errors import InvalidRequest, ResetRefused, counted
@@ -119,10 +119,12 @@ def _acknowledged(call: Call, want: Request, kafka: Cluster) -> Answer:
     ]
     written = {log.output_of(batch, attempt) for attempt in batch.attempts} | {batch.output}
     outputs = ", ".join(sorted(output for output in written if output is not None))
-    notes = [f"Rows in an output that is no more stay there. Written so far: {outputs}."] if outputs else []
-    text = f"What changed around {batch} is acknowledged; its offsets stay as they are."
+    stays = f"Rows in an output that is no more stay there. Written so far: {outputs}. Its key: {batch.plan.key}"
+    recorded = batch.number + (batch.is_committed and batch.plan.kind != "window")  # then in an empty batch
+    text = f"What changed around {batch} is acknowledged, in batch {recorded}; offsets stay as they are."
     text += f" Attempts up to {batch.highest_attempt} do not count any more." if batch.highest_attempt else ""
-    return Answer(text, {"batch": batch.number}, [Table("partitions", rows, "partition position group_holds")], notes)
+    table = Table("partitions", rows, "partition position group_holds")
+    return Answer(text, {"batch": recorded}, [table], [stays] if outputs else [])
 
 
 def _of_window(log: PipelineLog, newest: Batch, window: tuple[str, str] | None) -> Batch:

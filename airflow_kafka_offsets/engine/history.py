@@ -1,4 +1,7 @@
-"""What the log says of pipelines and their batches, from headers alone: lists, the page and metrics read it here."""
+"""What the log says of pipelines and their batches, in rows: the command line and the page show these.
+
+Lists read headers alone; one batch in detail reads its per-partition objects, too.
+"""
 
 from __future__ import annotations
 

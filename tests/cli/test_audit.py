@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
-from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.entries import Commit
@@ -109,31 +112,42 @@ def test_windows_join_in_whatever_order_they_were_planned(
 # ── --sql ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture(scope="module")
-def spark(spark_environment: dict[str, str]) -> Iterator[SparkSession]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in spark_environment.items():
-            patch.setenv(name, value)
-        settings = {
-            **SMALL_QUERIES,
-            "spark.ui.enabled": "false",
-            "spark.sql.shuffle.partitions": "1",
-            "spark.master": "local[1]",
-        }
-        session = SparkSession.builder.appName("audit").config(map=settings).getOrCreate()
-        yield session
-        session.stop()
+_SCRIPT = """
+import json, sys
+from pyspark.sql import SparkSession
+
+asked = json.load(sys.stdin)
+spark = SparkSession.builder.master("local[1]").config(map=asked["settings"]).getOrCreate()
+columns = "kafka_batch string, topic string, partition int, offset long"
+answers = []
+for rows in asked["outputs"]:
+    spark.createDataFrame(rows, columns).createOrReplaceTempView("orders_output")
+    answers.append([list(row) for row in spark.sql(asked["sql"]).collect()])
+print(json.dumps(answers))
+"""
+Rows = Sequence[tuple[str, str, int, int]]
+
+
+def answers_of_spark(sql: str, outputs: Sequence[Rows], environment: Mapping[str, str]) -> list[list[list[object]]]:
+    """What the query finds in each output. In a process of its own, whose Spark no other test gets."""
+    settings = {**SMALL_QUERIES, "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+    asked = json.dumps({"sql": sql.strip().rstrip(";"), "outputs": outputs, "settings": settings})
+    env = {**os.environ, **environment}
+    ended = subprocess.run([sys.executable, "-c", _SCRIPT], input=asked, env=env, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    found: list[list[list[object]]] = json.loads(ended.stdout)
+    return found
 
 
 def test_the_query_finds_what_the_output_lacks_or_has_too_much_of(
-    cluster: InMemoryCluster, pipeline: Pipeline, run: Run, spark: SparkSession
+    cluster: InMemoryCluster, pipeline: Pipeline, run: Run, spark_environment: Mapping[str, str]
 ) -> None:
     produce(cluster, 0, 10)
     work = pipeline.work()
     counts = whole_counts(work) | {tp(0): Counts(8, 1, 1, 10, 0, 0, 9)}  # one bad, one filtered
     pipeline.report(work, pipeline.begin(work), counts)
     pipeline.commit(work)
-    first = work.key
+    first, strange = work.key, "0000000009-20200101T000000-aaaa"
     produce(cluster, 0, 5)
     produce(cluster, 1, 5)
     pipeline.work("two")
@@ -143,23 +157,18 @@ def test_the_query_finds_what_the_output_lacks_or_has_too_much_of(
     pipeline.commit(work)
     produce(cluster, 0, 5)
     unfinished = pipeline.work().key
-
-    def findings(rows: list[tuple[str, int, int]]) -> list[tuple[object, ...]]:
-        columns = "kafka_batch string, topic string, partition int, offset long"
-        frame = spark.createDataFrame([(key, "orders", p, o) for key, p, o in rows], columns)
-        frame.createOrReplaceTempView("orders_output")
-        return [
-            tuple(row) for row in spark.sql(run("audit orders --sql orders_output").out.rstrip().rstrip(";")).collect()
-        ]
-
-    whole = [(first, 0, o) for o in range(8)] + [(work.key, 0, o) for o in range(10, 15)]
-    whole += [(work.key, 1, o) for o in (0, 1, 3, 4)]
-    before = ("0000000000-20200101T000000-aaaa", 0, 3)  # from before the log begins
-    assert findings([*whole, before, (unfinished, 0, 15)]) == []
-    wrong = [*whole[1:], (first, 0, 5), (work.key, 1, 2), ("0000000009-20200101T000000-aaaa", 2, 0)]
-    assert findings(wrong) == [
-        ("missing", first, "orders", 0, 1),
-        ("of no batch", work.key, "orders", 1, 1),
-        ("of no batch", "0000000009-20200101T000000-aaaa", "orders", 2, 1),
-        ("there twice", first, "orders", 0, 1),
+    whole = [(first, "orders", 0, offset) for offset in range(8)]
+    whole += [(work.key, "orders", 0, offset) for offset in range(10, 15)]
+    whole += [(work.key, "orders", 1, offset) for offset in (0, 1, 3, 4)]
+    not_looked_at = [("0000000000-20200101T000000-aaaa", "orders", 0, 3), (unfinished, "orders", 0, 15)]
+    wrong = [(first, "orders", 0, 5), (work.key, "orders", 1, 2), (strange, "orders", 2, 0)]
+    sql = run("audit orders --sql orders_output").out
+    assert answers_of_spark(sql, [[*whole, *not_looked_at], [*whole[1:], *wrong]], spark_environment) == [
+        [],
+        [
+            ["missing", first, "orders", 0, 1],
+            ["of no batch", work.key, "orders", 1, 1],
+            ["of no batch", strange, "orders", 2, 1],
+            ["there twice", first, "orders", 0, 1],
+        ],
     ]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
+import pty
+import struct
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -26,6 +30,18 @@ SECRET = "s3cr3t-w0rd"
 def test_there_are_nine_commands() -> None:
     assert list(commands.commands) == []  # none is loaded before it is asked for
     assert commands.list_commands(None) == NAMES  # type: ignore[arg-type]
+
+
+def test_a_shell_completes_commands_and_options(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("_KAFKA_OFFSETS_COMPLETE", "bash_complete")
+    for typed, expected in (("kafka-offsets re", "plain,reset"), ("kafka-offsets skip --exe", "plain,--execute")):
+        monkeypatch.setenv("COMP_WORDS", typed)
+        monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+        with pytest.raises(SystemExit):
+            main([])
+        assert capsys.readouterr().out.splitlines() == [expected]
 
 
 @pytest.mark.parametrize("name", ["", *NAMES])
@@ -144,15 +160,33 @@ def test_a_terminal_that_lacks_a_character_gets_an_escape(monkeypatch: pytest.Mo
     bytes_out = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(bytes_out, encoding="ascii"))
     assert main(["explain", "101"]) == 0
-    show(Answer("Süd", tables=[Table("t", [{"name": "ö [bold]x", "n": 5}], "name n")]), "table")
+    show(Answer("Süd", tables=[Table("t", [{"name": "ö", "n": 5}], "name n")]), "table")
     sys.stdout.flush()
-    text = bytes_out.getvalue().decode("ascii")
-    assert text.endswith("S\\xfcd\n\nname          n\n\\xf6 [bold]x  5\n") or "\\xf6 [bold]x" in text
+    assert bytes_out.getvalue().decode("ascii").endswith("S\\xfcd\n\nname  n\n\\xf6     5\n")
 
 
 def test_a_row_is_a_line_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
-    show(Answer(tables=[Table("t", [{"name": "x" * 300, "none": None}], "name none")]), "table")
-    assert [len(line.rstrip()) for line in capsys.readouterr().out.splitlines()] == [0, 0, 4, 300]
+    rows = [{"name": "x" * 300, "n": 5, "none": None}, {"name": "[bold]y", "n": 1000, "none": None}]
+    show(Answer("Two rows.", tables=[Table("t", rows, "n name none")]), "table")
+    assert capsys.readouterr().out == f"Two rows.\n\n   n  name\n   5  {'x' * 300}\n1000  [bold]y\n"
+
+
+def test_a_terminal_gets_as_much_as_it_can_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real one: a pseudo-terminal of 40 columns."""
+    here, there = pty.openpty()
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 40, 0, 0))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("COLUMNS", raising=False)
+    with os.fdopen(there, "w") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        show(Answer(tables=[Table("t", [{"n": 7, "what": "[b]long " * 9}], "n what")]), "table")
+        assert os.read(here, 9999).decode().count("\r\n") >= 4  # it is wrapped, and its brackets are no markup
+        show(Answer(tables=[Table("t", [{"n": n} for n in range(510)], "n")]), "table")
+        text = b""
+        while b"more" not in text:
+            text += os.read(here, 9999)
+    os.close(here)
+    assert "… and 10 more" in text.decode()
 
 
 def test_nobody_reads_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.errors import KafkaOffsetsError
-from airflow_kafka_offsets.kafka_values import CommittedOffset
+from airflow_kafka_offsets.errors import KafkaOffsetsError, NotAuthorized
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.store.memory import MemoryStore
 from tests.cli.conftest import Run
 from tests.cluster.memory import InMemoryCluster
@@ -112,6 +112,19 @@ def test_lag_of_a_group_counts_a_partition_without_an_offset(cluster: InMemoryCl
     cluster.commit_as_somebody_else("others", {tp(0): CommittedOffset(7), tp(2): CommittedOffset(4)})
     answer = run("lag --group-id others --topics orders --output json").json
     assert columns(answer["partitions"], "unread", "note") == [(3, ""), (3, "no position"), (0, "past the end")]
+
+
+def test_without_the_right_to_read_there_are_no_ages(
+    cluster: InMemoryCluster, pipeline: Pipeline, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> dict[TopicPartition, int]:
+        raise NotAuthorized("Cannot read", "TOPIC_AUTHORIZATION_FAILED", "Give it Read.")
+
+    pipeline.whole_run()
+    produce(cluster, 0, 5)
+    monkeypatch.setattr(cluster, "first_times", refuse)
+    answer = run("lag orders --output json").json
+    assert (answer["unread"], answer["age_s"]) == (5, None)
 
 
 def test_lag_of_a_shard_leaves_the_other_shards_out(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
