@@ -29,7 +29,7 @@ with DAG(
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    params={"schema": "id BIGINT NOT NULL, amount DECIMAL(10,2), at TIMESTAMP"},
+    params={"schema": "id BIGINT, amount DECIMAL(10,2), at TIMESTAMP"},
     tags=["kafka", "spark"],
     doc_md=__doc__,
 ):
@@ -41,7 +41,7 @@ with DAG(
         rows=Rows(
             value=Json("{{ params.schema }}"),
             select=["value.*", "CAST(value.at AS DATE) AS day"],
-            expect={"amount is positive": "value.amount > 0"},
+            expect={"id is present": "value.id IS NOT NULL", "amount is positive": "value.amount > 0"},
             bad=BadRecords(Files(TABLE + "_bad"), limit="5%"),
         ),
         sink=Delta(TABLE, partition_by=["day"], evolve="add"),

@@ -1,11 +1,7 @@
 """`make demo`: the main job on real parts, and a check of its promise that can fail.
 
-A real broker (or the user's, `KAFKA_BOOTSTRAP_SERVERS`), real Airflow running `dags/hourly_batch.py` and
-`dags/typed_orders.py`, real Spark. What is said at the end is counted from the files of the outputs and from Kafka
-itself, not from what the package reports.
-
-With `STORE=s3` work store and output are on an S3 server that is started for it. With `UI=1` Airflow's pages show the
-runs afterwards, until Ctrl-C.
+A real broker (or the user's, `KAFKA_BOOTSTRAP_SERVERS`), real Airflow running the DAGs in `dags/`, real Spark. What is
+said at the end is counted from the files of the outputs and from Kafka itself, not from what the package reports.
 """
 
 import os
@@ -22,26 +18,18 @@ from confluent_kafka import KafkaException
 
 from testbed import airflow_home, jars
 from testbed.broker import BrokerFailed, KafkaBroker
-from testbed.checks import (
-    Place,
-    committed_offsets,
-    duplicated_or_missing,
-    files_of_newest_batch,
-    most_attempts,
-    rows_by_batch,
-)
+from testbed.checks import committed_offsets, duplicated_or_missing, files_of_newest_batch, most_attempts, rows_by_batch
 from testbed.dag_runs import RunResult, load_dag, output_to, run_dag
-from testbed.demo_ui import USER, AirflowUi
+from testbed.hours_demo import AT_ONCE, HoursOfADay
 from testbed.java import Java, JavaMissing, find_java
-from testbed.s3_server import S3Server
-from testbed.spark import SHORT_JOBS, s3a_conf, spark_conf, spark_env
+from testbed.postgres import Postgres, PostgresFailed
+from testbed.spark import SHORT_JOBS, spark_conf, spark_env
 from testbed.spark_killer import SparkKiller, end_children
-from testbed.standalone import AirflowFailed
+from testbed.standalone import AirflowFailed, StandaloneAirflow
 from testbed.topics import Topics
 from testbed.typed_demo import TypedOrders
 
 ROOT = Path(__file__).resolve().parent.parent
-BUCKET = "demo"
 PARTITIONS, FILLED = 6, 5  # the sixth partition stays empty
 FIRST, MORE, KILLED, REJECTED, LATER = 60_000, 20_000, 24_000, 12_000, 8_000
 
@@ -51,43 +39,46 @@ class DemoFailed(Exception):
 
 
 class Demo:
-    """One demonstration: its cluster, topic, group and DAG, and the table that is printed at the end."""
+    """One demonstration: its cluster, topics, groups and DAGs, and the tables that are printed at the end."""
 
     def __init__(self, kafka: Topics, embedded: bool, folder: Path) -> None:
         self.kafka, self.embedded, self.folder = kafka, embedded, folder
         self.name = f"kafka-offsets-demo-{uuid.uuid4().hex[:8]}"
-        self.json_topic = f"{self.name}-json"
-        self.output: Place = folder / "output"
-        self.table = folder / "typed_orders"
-        self.store: Place = folder / "airflow" / "kafka_offsets"
-        self.storage: dict[str, str] = {}  # what Airflow and Spark are told of it, where it is no folder
-        self.spark_settings: dict[str, str] = {}
-        self.spark_jars: list[Path] = []
+        self.output, self.table, self.by_hour = (folder / name for name in ("output", "typed_orders", "by_hour"))
+        self.checkpoint_location = folder / "airflow" / "kafka_offsets"
         self.log = folder / "demo.log"
+        self.environment: dict[str, str] = {}
         self.produced = 0
         self.rows: list[tuple[str, ...]] = []
 
-    def move_to_s3(self, server: S3Server, java: Java) -> None:
-        """Output and work store are on the server; Airflow reaches it by a connection, Spark by its settings."""
-        server.create_bucket(BUCKET)
-        os.environ.update(server.environment)
-        self.output, self.store = f"s3a://{BUCKET}/orders", f"s3://{BUCKET}/kafka_offsets"
-        self.storage = {
-            **airflow_home.s3_connection("lake", server.endpoint),
-            "AIRFLOW__KAFKA_OFFSETS__WORK_STORE": f"s3://lake@{BUCKET}/kafka_offsets",
-        }
-        self.spark_settings, self.spark_jars = s3a_conf(server.endpoint), jars.s3a_jars(java, step)
-
     def run(self, java: Java, stack: ExitStack) -> None:
         self._start_airflow(java)
-        step(f"Topic {self.name}: {PARTITIONS} partitions, one of them empty; {FIRST:,} records")
-        self.kafka.create_topic(self.name, PARTITIONS)
         if not self.embedded:
             stack.callback(self._clean_up)
+        self._plain_runs()
+        typed = TypedOrders(self.kafka, self._topic("json"), self.table, self._typed_run)
+        step(f"Topic {typed.topic}: JSON orders")
+        self.kafka.create_topic(typed.topic, PARTITIONS)
+        typed.run()
+        hours = HoursOfADay(self.kafka, self._topic("hours"), self.by_hour)
+        step(f"Topic {hours.topic}: a day of records; an Airflow with a scheduler runs a window for each hour")
+        self.kafka.create_topic(hours.topic, PARTITIONS)
+        hours.run(self._scheduler(java, stack, hours.topic))
+        self._conclude()
+        for rows, wrong in ((typed.rows, typed.wrong()), (hours.rows, hours.wrong())):
+            print()
+            print_table(rows)
+            print()
+            for claim, otherwise in wrong.items():
+                check(claim, not otherwise, otherwise)
+
+    def _plain_runs(self) -> None:
+        step(f"Topic {self.name}: {PARTITIONS} partitions, one of them empty; {FIRST:,} records")
+        self.kafka.create_topic(self.name, PARTITIONS)
         self._produce(FIRST)
         self._plain_run("1: everything", expected=FIRST)
         self._produce(MORE)
-        self._plain_run("2: what is new, in two splits", expected=MORE, conf={"splits": 2}, jobs=2)
+        self._plain_run("2: what is new", expected=MORE)
         self._plain_run("3: nothing new", expected=0, jobs=0)
         self._produce(KILLED)
         self._killed_run("4: Spark killed half-way, retried")
@@ -96,45 +87,51 @@ class Demo:
         self._produce(LATER)
         self._plain_run("6: does that batch again", expected=0)
         self._plain_run("7: what has come since", expected=LATER)
-        typed = TypedOrders(self.kafka, self.json_topic, self.table, self._typed_run)
-        step(f"Topic {self.json_topic}: JSON orders")
-        self.kafka.create_topic(self.json_topic, PARTITIONS)
-        typed.run()
-        self._conclude()
-        self._conclude_typed(typed)
+
+    def _topic(self, of: str) -> str:
+        return f"{self.name}-{of}"
 
     def _clean_up(self) -> None:
-        step(f"Deleting topics {self.name} and {self.json_topic} from your cluster (their groups expire by themselves)")
-        for topic in (self.name, self.json_topic):
-            self.kafka.delete_topic(topic)
+        topics = [self.name, self._topic("json"), self._topic("hours")]
+        step(f"Deleting topics {', '.join(topics)} from your cluster (their groups expire by themselves)")
+        for topic in topics:
+            if self.kafka.offset_bounds(topic):
+                self.kafka.delete_topic(topic)
 
     def _start_airflow(self, java: Java) -> None:
-        home = self.folder / "airflow"
-        found = [*jars.spark_jars(java, step), *jars.delta_jars(java, step), *self.spark_jars]
-        spark = spark_conf(found) | self.spark_settings
+        spark = spark_conf([*jars.spark_jars(java, step), *jars.delta_jars(java, step)])
+        json = self._topic("json")
+        variables = {
+            "topics": self.name,
+            "group": self.name,
+            "output": str(self.output),
+            "json_topic": json,
+            "json_group": json,
+            "table": str(self.table),
+        }
+        self.environment = {
+            **airflow_home.connections(self.kafka.client_config),
+            **spark_env(java),
+            **SHORT_JOBS,
+            **airflow_home.spark_defaults(self.folder / "spark", spark),
+        }
         os.environ.update(
             {
-                **airflow_home.settings_for(home, ROOT / "dags"),
-                **airflow_home.connections(self.kafka.client_config),
-                **airflow_home.variables(
-                    {
-                        "kafka_offsets_topics": self.name,
-                        "kafka_offsets_group": self.name,
-                        "kafka_offsets_output": str(self.output),
-                        "kafka_offsets_json_topic": self.json_topic,
-                        "kafka_offsets_json_group": self.json_topic,
-                        "kafka_offsets_table": str(self.table),
-                    }
-                ),
+                **airflow_home.settings_for(self.folder / "airflow", ROOT / "dags"),
+                **airflow_home.variables({f"kafka_offsets_{name}": value for name, value in variables.items()}),
                 "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
-                **spark_env(java),
-                **SHORT_JOBS,
-                **airflow_home.spark_defaults(self.folder / "spark", spark),
-                **self.storage,
+                **self.environment,
             }
         )
         step("Airflow: a home of its own, metadata database")
         airflow_home.migrate(os.environ)
+
+    def _scheduler(self, java: Java, stack: ExitStack, topic: str) -> StandaloneAirflow:
+        variables = {"kafka_offsets_topics": topic, "kafka_offsets_backfill_output": str(self.by_hour)}
+        environment = {**self.environment, **airflow_home.variables(variables), **AT_ONCE}
+        database = stack.enter_context(Postgres(java, step)).new_database()
+        home = self.folder / "scheduler"
+        return stack.enter_context(StandaloneAirflow(home, [ROOT / "dags"], database, environment, triggerer=True))
 
     def _produce(self, count: int) -> None:
         first = self.produced
@@ -152,18 +149,16 @@ class Demo:
             raise DemoFailed(f"run {title} ended as {result.state}: {result.tasks}; see {self.log}")
         return result
 
-    def _plain_run(self, title: str, *, expected: int, conf: Mapping[str, object] | None = None, jobs: int = 1) -> None:
+    def _plain_run(self, title: str, *, expected: int, jobs: int = 1) -> None:
         before = sum(rows_by_batch(self.output).values())
-        result = self._airflow_run(title, conf or {})
+        result = self._airflow_run(title, {})
         if result.state != "success":
             raise DemoFailed(f"run {title} ended as {result.state}: {result.tasks}; see {self.log}")
         rows = self._row(title, result, before)
         started = result.states("orders.spark").count("success")
         if (started, rows) != (jobs, expected):
-            raise DemoFailed(
-                f"run {title}: {started} Spark jobs and {rows} rows more, expected {jobs} and {expected}; "
-                f"see {self.log}"
-            )
+            was = f"{started} Spark jobs and {rows} rows more, expected {jobs} and {expected}"
+            raise DemoFailed(f"run {title}: {was}; see {self.log}")
 
     def _rejected_run(self, title: str, *, expected: int) -> None:
         committed, before = self._committed(), sum(rows_by_batch(self.output).values())
@@ -181,9 +176,8 @@ class Demo:
         return committed_offsets(self.kafka, self.name, self.name)
 
     def _killed_run(self, title: str) -> None:
-        rows_before = sum(rows_by_batch(self.output).values())
-        before = committed_offsets(self.kafka, self.name, self.name)
-        killer = SparkKiller(self.output, on_kill=lambda: committed_offsets(self.kafka, self.name, self.name))
+        rows_before, before = sum(rows_by_batch(self.output).values()), self._committed()
+        killer = SparkKiller(self.output, on_kill=self._committed)
         with killer:
             result = self._airflow_run(title, {"min_partitions": 32})
         kill = killer.kill
@@ -198,7 +192,7 @@ class Demo:
         spark = next(task for task in result.tasks if task.task_id == "orders.spark")
         if result.state != "success" or spark.tries != 2:
             raise DemoFailed(f"run {title} ended as {result.state} after {spark.tries} tries; see {self.log}")
-        batch, attempts = most_attempts(self.store)
+        batch, attempts = most_attempts(self.checkpoint_location)
         if attempts != 2:
             raise DemoFailed(f"run {title}: {batch} was begun {attempts} times, expected 2; see {self.log}")
         step(f"  nothing was committed; Airflow's retry did {batch} again, the same ranges")
@@ -206,39 +200,22 @@ class Demo:
 
     def _row(self, title: str, result: RunResult, before: int) -> int:
         """How many rows a reader of the whole output folder finds more than ``before`` the run."""
-        spark = [task for task in result.tasks if task.task_id == "orders.spark" and task.state == "success"]
-        total = sum(rows_by_batch(self.output).values())
-        tries = sum(task.tries for task in spark)
-        committed = sum(self._committed().values())
-        cells = (
-            str(len(spark)),
-            str(tries),
-            f"{total - before:,}",
-            f"{total:,}",
-            f"{committed:,}",
-            f"{self.produced:,}",
-        )
-        self.rows.append((title, *cells))
+        jobs = sum(task.tries for task in result.tasks if task.task_id == "orders.spark" and task.state == "success")
+        total, committed = sum(rows_by_batch(self.output).values()), sum(self._committed().values())
+        counts = (jobs, total - before, total, committed, self.produced)
+        self.rows.append((title, *(f"{count:,}" for count in counts)))
         return total - before
 
     def _conclude(self) -> None:
-        headings = ("run", "splits", "Spark jobs", "rows more", "rows in all", "committed", "produced")
         print()
-        print_table([headings, *self.rows])
+        print_table([("run", "Spark jobs", "rows more", "rows in all", "committed", "produced"), *self.rows])
         print()
         missing, duplicated = duplicated_or_missing(self.output, self.produced)
         ends = {number: end for number, (_, end) in self.kafka.offset_bounds(self.name).items()}
-        committed = committed_offsets(self.kafka, self.name, self.name)
+        committed = self._committed()
         check(f"every one of {self.produced:,} records is in the output folder", not missing, f"{missing} are missing")
         check("none is there twice", not duplicated, f"{duplicated} are")
         check(f"the group's committed offsets are the log's ends {ends}", committed == ends, f"they are {committed}")
-
-    def _conclude_typed(self, typed: TypedOrders) -> None:
-        print()
-        print_table(typed.rows)
-        print()
-        for claim, otherwise in typed.wrong().items():
-            check(claim, not otherwise, otherwise)
 
 
 def main(folder: Path = ROOT / ".demo") -> int:
@@ -246,51 +223,24 @@ def main(folder: Path = ROOT / ".demo") -> int:
     started = time.monotonic()
     rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    failures = (DemoFailed, JavaMissing, jars.JarsMissing, BrokerFailed, AirflowFailed, PostgresFailed, TimeoutError)
     try:
         with ExitStack() as stack:
-            _refuse_unknown("STORE", "s3", "a folder")
-            _refuse_unknown("UI", "1", "no pages")
             _stop_on_signals(stack)
             stack.callback(end_children)
             java = find_java(step)
             step(f"Java {java.major} at {java.home}")
             kafka, embedded = stack.enter_context(_cluster(java, folder))
-            demo = Demo(kafka, embedded, folder)
-            if os.environ.get("STORE"):
-                step("S3: a server on a free port, for work store and output")
-                demo.move_to_s3(stack.enter_context(S3Server(step)), java)
-            demo.run(java, stack)
-            if os.environ.get("UI"):
-                _show(demo.folder / "airflow", stack)
-    except (DemoFailed, JavaMissing, jars.JarsMissing, BrokerFailed, AirflowFailed, TimeoutError) as error:
+            Demo(kafka, embedded, folder).run(java, stack)
+    except failures as error:
         print(f"\nThe demo FAILED: {error}", file=sys.stderr)
         return 1
-    left = (
-        "Logs" if os.environ.get("STORE") else "Output, plans and logs"
-    )  # the S3 server has ended, with all that it had
-    print(f"\nDone in {time.monotonic() - started:.0f} s. {left}: {os.path.relpath(folder)}/")
+    print(f"\nDone in {time.monotonic() - started:.0f} s. Output, plans and logs: {os.path.relpath(folder)}/")
     return 0
 
 
-def _refuse_unknown(variable: str, word: str, otherwise: str) -> None:
-    if (given := os.environ.get(variable, "")) not in ("", word):
-        raise DemoFailed(f"{variable} is {given!r}; it can be {word}, or be left out for {otherwise}")
-
-
-def _show(home: Path, stack: ExitStack) -> None:
-    """Airflow's pages, until a signal ends the demo."""
-    step("Airflow: an api-server with the demo's runs")
-    ui = stack.enter_context(AirflowUi(home))
-    _stop_on_signals(stack, status=0)
-    print(f"\nAirflow: {ui.address}\nUser {USER}, password {ui.password}. Ctrl-C ends it all.", flush=True)
-    ui.wait()
-
-
-def _stop_on_signals(stack: ExitStack, status: int | None = None) -> None:
-    """End everything and leave, right in the handler: Airflow takes a KeyboardInterrupt for a task's failure.
-
-    :param status: of this process then; by default the one that says which signal it was.
-    """
+def _stop_on_signals(stack: ExitStack) -> None:
+    """End everything and leave, right in the handler: Airflow takes a KeyboardInterrupt for a task's failure."""
     terminal = os.dup(2)  # standard error itself goes to the log while a DAG runs
 
     def stop(number: int, _: object) -> None:
@@ -298,7 +248,7 @@ def _stop_on_signals(stack: ExitStack, status: int | None = None) -> None:
             signal.signal(again, signal.SIG_IGN)
         stack.close()
         os.write(terminal, b"\nStopped; nothing is left running.\n")
-        os._exit(128 + number if status is None else status)
+        os._exit(128 + number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)

@@ -10,12 +10,11 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import psutil
-
-from testbed.checks import Place, names_below
 
 POLL_S = 0.002
 _FINISHED = re.compile(r".*/_temporary/0/task_[^/]+/(?:.*/)?(part-[^/]*\.parquet)")
@@ -33,7 +32,7 @@ class Kill:
 class SparkKiller:
     """A context in which the first Spark driver that writes below `output` is killed, once."""
 
-    def __init__(self, output: Place, on_kill: Callable[[], Any] = lambda: None) -> None:
+    def __init__(self, output: Path, on_kill: Callable[[], Any] = lambda: None) -> None:
         self._output, self._on_kill = output, on_kill
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="spark-killer", daemon=True)
@@ -64,10 +63,10 @@ class SparkKiller:
             return
 
 
-def finished_files(output: Place) -> list[str]:
+def finished_files(output: Path) -> list[str]:
     """Files of finished tasks that the job has not yet moved to their place: `_temporary/0/task_*/…/part-*`."""
     with suppress(OSError):  # a folder went away while it was listed
-        return sorted(match[1] for name in names_below(output)[1] if (match := _FINISHED.fullmatch(name)))
+        return sorted(match[1] for file in output.rglob("*.parquet") if (match := _FINISHED.fullmatch(str(file))))
     return []
 
 

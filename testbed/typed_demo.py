@@ -15,7 +15,7 @@ from testbed.topics import Topics
 
 PARTITIONS, FIRST, MORE = 3, 5_000, 2_000
 ONE_BAD_IN = 500
-SCHEMA = "id BIGINT NOT NULL, amount DECIMAL(10,2), at TIMESTAMP"
+SCHEMA = "id BIGINT, amount DECIMAL(10,2), at TIMESTAMP"
 WITH_DISCOUNT = f"{SCHEMA}, discount DECIMAL(10,2)"
 
 Run = Callable[[str, dict[str, object]], RunResult]
@@ -26,7 +26,7 @@ class TypedOrders:
 
     def __init__(self, kafka: Topics, topic: str, table: Path, run: Run) -> None:
         self.kafka, self.topic, self.table, self._run = kafka, topic, table, run
-        self.rows: list[tuple[str, ...]] = [("run", "produced", "rows of the table", "set aside", "columns")]
+        self.rows: list[tuple[str, ...]] = [("run", "produced", "rows of the table", "bad records", "columns")]
         self.produced: list[bytes] = []
 
     def run(self) -> None:
@@ -39,11 +39,11 @@ class TypedOrders:
         """For each claim what speaks against it; empty where it holds."""
         ids = sorted(row["id"] for row in rows_of_delta(self.table))
         good = sorted(json.loads(value)["id"] for value in self.produced if value.startswith(b"{"))
-        bad, days = self._set_aside(), {str(row["day"]) for row in rows_of_delta(self.table)}
+        bad, days = self._bad(), {str(row["day"]) for row in rows_of_delta(self.table)}
         discounts = sum(row.get("discount") is not None for row in rows_of_delta(self.table))
         with_discount = sum(b"discount" in value for value in self.produced)
         return {
-            f"{len(ids):,} rows + {bad} set aside = {len(self.produced):,} produced": (
+            f"{len(ids):,} rows + {bad} bad records = {len(self.produced):,} produced": (
                 "" if len(ids) + bad == len(self.produced) else "they are not"
             ),
             "each good order is one row of the table": "" if ids == good else "some are missing, or there twice",
@@ -61,9 +61,9 @@ class TypedOrders:
         self._run(title, conf)
         rows = rows_of_delta(self.table)
         columns = ", ".join(name for row in rows[-1:] for name in row if not name.startswith("kafka"))
-        self.rows.append((title, f"{len(self.produced):,}", f"{len(rows):,}", str(self._set_aside()), columns))
+        self.rows.append((title, f"{len(self.produced):,}", f"{len(rows):,}", str(self._bad()), columns))
 
-    def _set_aside(self) -> int:
+    def _bad(self) -> int:
         return sum(rows_by_batch(Path(f"{self.table}_bad")).values())
 
 

@@ -105,6 +105,11 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         check_parameters(self._parameters())
         depend_on_xcoms(self, start, end)
 
+    def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
+        """Config objects are checked as they are rendered."""
+        with failing_at_once():
+            super().render_template_fields(context, jinja_env)
+
     def execute(self, context: Any) -> list[str]:
         # Imported where it runs: a DAG's file is parsed often, and needs neither the engine nor a Kafka client.
         from airflow_kafka_offsets.engine.work import Nothing

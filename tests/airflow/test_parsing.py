@@ -51,7 +51,7 @@ TEMPLATES = {
 
 
 @pytest.fixture
-def dag(airflow_database: None) -> Any:
+def dag() -> Any:
     with DAG("parsed", schedule=None) as made:
         yield made
 
@@ -137,9 +137,7 @@ def test_another_way_to_submit_gets_the_path_of_the_job_and_its_arguments(dag: A
         ({}, {"default_args": {"retries": 7}}, 7),
     ],
 )
-def test_a_batch_is_retried_twice_unless_somebody_says_otherwise(
-    airflow_database: None, of_dag: Any, of_group: Any, retries: int
-) -> None:
+def test_a_batch_is_retried_twice_unless_somebody_says_otherwise(of_dag: Any, of_group: Any, retries: int) -> None:
     with DAG("retried", schedule=None, default_args={"pool": "p", **of_dag}) as made:
         kafka_spark_batch("orders", topics="a", start="earliest", sink=Files("/lake/orders"), **of_group)
     assert {(t.retries, t.pool) for t in made.tasks} == {(retries, "p")}
@@ -192,11 +190,13 @@ def run_python(tmp_path: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.starts_processes
 def test_to_parse_the_example_dags_loads_no_kafka_client_no_store_and_no_engine(tmp_path: Path) -> None:
     dags, errors, heavy = json.loads(run_python(tmp_path, "-c", LOADED, str(PROJECT_DAGS)).splitlines()[-1])
     assert (len(dags), errors, heavy) == (4, {}, [])
 
 
+@pytest.mark.starts_processes
 def test_airflow_knows_the_provider_and_its_setting(tmp_path: Path) -> None:
     code = (
         "from airflow.providers_manager import ProvidersManager; from airflow.configuration import conf; "

@@ -17,6 +17,7 @@ from testbed.standalone import StandaloneAirflow
 from tests.airflow.reader import rows_of
 from tests.conftest import unique_name
 
+pytestmark = pytest.mark.slow  # the parts of an Airflow start for minutes
 ROOT = Path(__file__).resolve().parents[2]
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -129,6 +129,15 @@ def test_offsets_inside_of_a_config_object_may_be_what_another_task_returns(orde
     assert load_dag(WIRING, orders.dag_id).get_task("resolve").upstream_task_ids == {"where"}
 
 
+def test_a_config_object_that_is_wrong_once_it_is_rendered_fails_without_a_retry(orders: Orders, said: Any) -> None:
+    orders.dag_id = "batch_typed"
+    orders.produce(5)
+    run = orders.run(schema="id BIGINT NOT NULL")
+
+    assert {task.task_id: task.tries for task in run.tasks}["orders.resolve"] == 1
+    assert "Json.schema has NOT NULL" in said()
+
+
 # ── what changed around a pipeline is refused, and no retry is lost on it ─────────────────────────────────────────────
 
 

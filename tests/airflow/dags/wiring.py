@@ -12,8 +12,10 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_kafka_offsets import (
     CommitOffsetsOperator,
     Files,
+    Json,
     PartitionDiscoverySensor,
     ResolveStartupOffsetsOperator,
+    Rows,
     SpecificOffsets,
     Timestamp,
     kafka_spark_batch,
@@ -22,7 +24,15 @@ from tests.airflow import reader
 
 COMMON: dict[str, Any] = {"start_date": datetime(2026, 1, 1, tzinfo=UTC), "catchup": False}
 TOPIC, GROUP, OUTPUT = "{{ params.topic }}", "{{ params.group }}", "{{ params.output }}"
-PARAMS = {"topic": "none", "group": "none", "output": "none", "reject": False, "report": True, "first_try_fails": False}
+PARAMS = {
+    "topic": "none",
+    "group": "none",
+    "output": "none",
+    "reject": False,
+    "report": True,
+    "first_try_fails": False,
+    "schema": "id BIGINT",
+}
 HOURLY = CronDataIntervalTimetable("0 * * * *", timezone="UTC")
 
 
@@ -68,6 +78,15 @@ batch("batch_retried", group_id=GROUP, start="earliest", retries=1)
 batch("batch_of_group_offsets", group_id=GROUP)
 batch("batch_advancing", group_id=GROUP, start="earliest", on_data_loss="advance")
 batch("batch_by_spark", group_id=GROUP, start="earliest", application=None, submit=None, sink=Files(OUTPUT))
+batch(
+    "batch_typed",
+    retries=1,
+    group_id=GROUP,
+    start="earliest",
+    application=None,
+    sink=Files(OUTPUT),
+    rows=Rows(Json("{{ params.schema }}")),
+)
 batch("hours", schedule=HOURLY, start=Timestamp(), end=Timestamp(), sensor=False)
 batch("hours_awaited", schedule=HOURLY, start=Timestamp(), end=Timestamp(), sensor={"idle_timeout": 1, "timeout": 60})
 batch("windows_without_intervals", schedule=None, start=Timestamp(), end=Timestamp(), sensor=False)
