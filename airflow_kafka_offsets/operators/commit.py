@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, BaseOperator
 
 from airflow_kafka_offsets.hooks.run import SUMMARY_XCOM, failing_at_once
+from airflow_kafka_offsets.operators.lineage import TellsLineage
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.engine.work import Given
@@ -17,7 +18,7 @@ OF_SPARK_TASK = {"arguments", "formats"}
 """What the XCom ``plan`` has for the Spark task, beside what the commit needs."""
 
 
-class CommitOffsetsOperator(BaseOperator):
+class CommitOffsetsOperator(TellsLineage, BaseOperator):
     """Verify that exactly this run's batch was written, commit it, and let the consumer group follow.
 
     It fails, and commits nothing, if the report does not match the plan, if the batch was planned again, or if somebody
@@ -40,17 +41,19 @@ class CommitOffsetsOperator(BaseOperator):
     def execute(self, context: Any) -> dict[str, Any]:
         from airflow_kafka_offsets.engine.commit import commit
         from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+        from airflow_kafka_offsets.hooks.metrics import measured_commit
 
         with failing_at_once():
             given = given_of(self.plan)
-            with KafkaOffsetsHook(given.kafka_config_id).open_cluster() as cluster:
-                done = commit(given, log_of(given), cluster)
+            log, hook = log_of(given), KafkaOffsetsHook(given.kafka_config_id)
+            with hook.open_cluster() as cluster, measured_commit(log, given.batch, cluster) as lag:
+                done = commit(given, log, cluster)
         context["ti"].xcom_push(key=SUMMARY_XCOM, value=done.summary)
         self.log.info(done.summary)
         for outlet in self.outlets:
             if isinstance(outlet, Asset):
                 context["outlet_events"][outlet].extra = {"batch_key": done.key}
-        return dict(done.figures)
+        return {**done.figures, **lag}
 
 
 def given_of(plan: Any) -> Given:

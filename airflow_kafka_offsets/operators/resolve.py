@@ -10,6 +10,7 @@ from airflow.sdk import BaseOperator, XComArg
 from airflow_kafka_offsets.hooks.run import PLAN_XCOM, SUMMARY_XCOM, AirflowOf, failing_at_once, run_context, run_key
 from airflow_kafka_offsets.hooks.versions import AirflowSkipException
 from airflow_kafka_offsets.offsets import Bound, GroupOffsets
+from airflow_kafka_offsets.operators.lineage import TellsLineage
 from airflow_kafka_offsets.request import check_parameters, parse_request
 from airflow_kafka_offsets.templated import plain
 
@@ -32,7 +33,7 @@ _PARAMETERS = (
 )
 
 
-class ResolveStartupOffsetsOperator(BaseOperator):
+class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
     """Compute each partition's start and end offset, record them as a batch, and push them for Spark.
 
     If the pipeline's newest batch is not committed, this run does that batch, with its offsets as they are. Otherwise
@@ -67,6 +68,7 @@ class ResolveStartupOffsetsOperator(BaseOperator):
 
     template_fields: Sequence[str] = (*_PARAMETERS, "kafka_config_id", "checkpoint_location", "job")
     ui_color = "#e6f2e6"
+    writes = False
     job: Any = None
     """What the packaged job writes: the pair of a sink and rows (or ``None``); ``kafka_spark_batch`` sets it."""
 
@@ -126,7 +128,8 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         digest = None if job is None else put_job(work.log.store, work.log.pipeline_id, job)
         arguments = work.arguments(servers, digest)
         given = work.given(job=digest, kafka_config_id=self.kafka_config_id).to_dict()
-        push(key=PLAN_XCOM, value={**given, "arguments": arguments, "formats": formats_of(job)})
+        self.plan = {**given, "arguments": arguments, "formats": formats_of(job)}
+        push(key=PLAN_XCOM, value=self.plan)
         push(key="batch_key", value=work.key)
         for name, value in work.offset_options().items():
             push(key=name, value=value)
@@ -135,8 +138,10 @@ class ResolveStartupOffsetsOperator(BaseOperator):
     def _resolve(self, context: Any) -> tuple[Work | Nothing, str]:
         """What the engine decides, and the brokers' addresses."""
         from airflow_kafka_offsets.engine.resolve import resolve
+        from airflow_kafka_offsets.engine.work import Nothing
         from airflow_kafka_offsets.hooks.checkpoint import configured_store
         from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+        from airflow_kafka_offsets.hooks.metrics import measured, send_lag
         from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
         run, hook = run_key(context), KafkaOffsetsHook(self.kafka_config_id)
@@ -145,8 +150,10 @@ class ResolveStartupOffsetsOperator(BaseOperator):
         for warning in request.warnings:
             self.log.warning(warning)
         log = PipelineLog(configured_store(self.checkpoint_location), request.pipeline_id)
-        with hook.open_cluster() as cluster:
+        with hook.open_cluster() as cluster, measured("resolve", request.pipeline_id):
             work = resolve(request, run, log, cluster, AirflowOf(context, request.pipeline_id))
+            if isinstance(work, Nothing):  # no commit follows, which would send the lag
+                send_lag(log, cluster)
         return work, hook.client_config["bootstrap.servers"]
 
     def _job_object(self, topics: Sequence[str]) -> dict[str, Any] | None:

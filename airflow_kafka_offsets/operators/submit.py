@@ -22,6 +22,7 @@ from airflow_kafka_offsets.hooks.spark_installation import (
 )
 from airflow_kafka_offsets.hooks.versions import AirflowNotFoundException, BaseHook
 from airflow_kafka_offsets.operators.commit import given_of, log_of
+from airflow_kafka_offsets.operators.lineage import TellsLineage
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.engine.work import Given
@@ -34,7 +35,7 @@ _FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _FEW_RECORDS, _FEW_PARTITIONS = 100_000, 1_000
 
 
-class SparkSubmitBatchOperator(SparkSubmitOperator):
+class SparkSubmitBatchOperator(TellsLineage, SparkSubmitOperator):
     """``SparkSubmitOperator`` for a batch: its arguments are the job's own, then those of the plan.
 
     It completes what this worker's Spark lacks (PATH, Python, packages) and hands the Kafka connection's credentials to

@@ -1,0 +1,133 @@
+"""Figures of a pipeline through Airflow's own metrics: StatsD, Datadog or OpenTelemetry, as Airflow is set up.
+
+The pipeline is a tag. They are the figures of ``kafka-offsets show`` and ``lag``, from the same functions.
+
+- What is not known is not sent, and never 0.
+- A batch is counted once, by the commit task's try that has created the commit. A worker that dies just then has
+  counted nothing: the log has the exact numbers.
+- Alerts need gauges alone. Counters have other names by OpenTelemetry, where each task's process counts from 0.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Literal
+
+from airflow_kafka_offsets.broker.protocol import Cluster
+from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.engine.history import batch_row
+from airflow_kafka_offsets.engine.lag import lag_of_pipeline
+from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.hooks.versions import Stats
+from airflow_kafka_offsets.log.entries import Batch
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+
+_LOG = logging.getLogger(__name__)
+
+Gauge = Literal[
+    "lag",
+    "lag_looked_at_seconds",
+    "committed_at_seconds",
+    "lost_at_seconds",
+    "bad_at_seconds",
+    "resolve_seconds",
+    "commit_seconds",
+]
+Counter = Literal[
+    "resolves",
+    "commits",
+    "records_planned",
+    "records_rows",
+    "records_bad",
+    "records_filtered",
+    "records_lost",
+    "records_skipped",
+]
+
+
+@contextmanager
+def measured(step: Literal["resolve", "commit"], pipeline: str) -> Iterator[None]:
+    """Send how long the step took, and how it ended: ``done``, or the error's name."""
+    outcome, began = "done", time.monotonic()
+    duration: Gauge = "resolve_seconds" if step == "resolve" else "commit_seconds"
+    ended: Counter = "resolves" if step == "resolve" else "commits"
+    try:
+        yield
+    except Exception as error:  # of any kind: it is named and goes on
+        outcome = type(error).__name__
+        raise
+    finally:
+        _gauges(pipeline, {duration: time.monotonic() - began})
+        _counts(pipeline, {ended: 1}, outcome=outcome)
+
+
+@contextmanager
+def measured_commit(log: PipelineLog, number: int, kafka: Cluster) -> Iterator[dict[str, int]]:
+    """Send the figures of a commit, also if the task fails after it.
+
+    The dictionary has ``lag`` afterwards, where it is known.
+    """
+    began_ms, found = now_ms(), dict[str, int]()
+    try:
+        with measured("commit", log.pipeline_id):
+            yield found
+    finally:
+        try:
+            batch = log.batch(number)
+            if batch is not None and batch.is_closed and batch.commits[-1].at_ms >= began_ms:
+                _send_batch(batch)
+                found |= send_lag(log, kafka, batch) if len(batch.commits) == 1 else {}
+        except KafkaOffsetsError as error:  # as below
+            _LOG.warning("Batch %s of pipeline %s is not in the metrics: %s", number, log.pipeline_id, error)
+
+
+def send_lag(log: PipelineLog, kafka: Cluster, newest: Batch | None = None) -> dict[str, int]:
+    """The lag of a pipeline in sequence as ``{"lag": records}``; empty where it is not known.
+
+    :param newest: its newest batch; ``None``: it is looked up.
+    """
+    try:
+        newest = newest or log.newest()
+        lag = None if newest is None else lag_of_pipeline(log, newest, kafka, with_times=False)
+    except KafkaOffsetsError as error:  # a figure is no reason for a task to fail
+        _LOG.warning("The lag of pipeline %s is not in the metrics: %s", log.pipeline_id, error)
+        return {}
+    if lag is None:
+        return {}
+    unread = sum(one.unread for one in lag.values())
+    _gauges(log.pipeline_id, {"lag": unread, "lag_looked_at_seconds": now_ms() / 1000})
+    return {"lag": unread}
+
+
+def _send_batch(batch: Batch) -> None:
+    row, at_s = batch_row(batch), batch.commits[-1].at_ms / 1000
+    lost, skipped = (row["given_up"].get(kind, 0) for kind in ("lost", "skipped"))
+    gauges: dict[Gauge, float] = {"committed_at_seconds": at_s}
+    gauges |= {"lost_at_seconds": at_s} if lost else {}
+    gauges |= {"bad_at_seconds": at_s} if row["bad"] else {}
+    _gauges(batch.plan.pipeline, gauges)
+    if len(batch.commits) > 1:  # a batch that is done again is the same records
+        return
+    counts: dict[Counter, int] = {"records_planned": row["offsets"], "records_lost": lost, "records_skipped": skipped}
+    if batch.plan.require_report:
+        counts |= {"records_rows": row["rows"], "records_bad": row["bad"], "records_filtered": row["filtered"]}
+    _counts(batch.plan.pipeline, counts)
+
+
+def _gauges(pipeline: str, values: Mapping[Gauge, float]) -> None:
+    for name, value in values.items():
+        Stats.gauge(f"kafka_offsets.{name}", value, tags=_tags(pipeline=pipeline))
+
+
+def _counts(pipeline: str, values: Mapping[Counter, int], **more: str) -> None:
+    for name, value in values.items():
+        Stats.incr(f"kafka_offsets.{name}", value, tags=_tags(pipeline=pipeline, **more))
+
+
+def _tags(**tags: str) -> dict[str, str]:
+    """With a tag of other characters, Airflow sends nothing to StatsD."""
+    return {name: re.sub(r"[^A-Za-z0-9_./-]", "_", value) for name, value in tags.items()}

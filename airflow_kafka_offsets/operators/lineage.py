@@ -1,0 +1,36 @@
+"""The methods that Airflow's OpenLineage provider looks for, where it is installed and switched on.
+
+It calls them in a process of its own, and a failure there is a warning in the task's log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class TellsLineage:
+    """For operators that have the XCom ``plan``.
+
+    :cvar writes: whether the output belongs to the task.
+    """
+
+    plan: Any = None
+    writes = True
+
+    def get_openlineage_facets_on_start(self) -> Any:
+        return self._lineage(is_over=False)
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        return self._lineage(is_over=True)
+
+    def _lineage(self, *, is_over: bool) -> Any:
+        from airflow.providers.openlineage.extractors import OperatorLineage
+
+        from airflow_kafka_offsets.hooks.lineage import known_servers, lineage_of
+        from airflow_kafka_offsets.operators.commit import given_of, log_of
+
+        if not isinstance(self.plan, Mapping):
+            return OperatorLineage()
+        given = given_of(self.plan)
+        return lineage_of(given, log_of(given), known_servers(self.plan), writes=self.writes, is_over=is_over)

@@ -1,0 +1,56 @@
+"""From values to HTML. Topics, groups and outputs are data of others: each text is escaped where it stands."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from airflow_kafka_offsets.errors import clean_text
+from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.page import shapes
+from airflow_kafka_offsets.page.plugin import PREFIX
+from airflow_kafka_offsets.page.view import number
+from airflow_kafka_offsets.times import iso
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+
+
+def _visible(value: Any) -> Any:
+    """Characters that nobody sees, such as those that turn the direction of writing, are shown as escapes."""
+    return value if isinstance(value, Markup) else clean_text(value)
+
+
+_environment = Environment(
+    loader=FileSystemLoader(HERE / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    finalize=_visible,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_environment.filters |= {"number": number, "quote": shlex.quote, "at": iso}
+_environment.globals["shapes"] = shapes
+
+
+def shown(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """The page of a template. Addresses begin where this Airflow is, also below another path."""
+    root: str = request.scope["root_path"]
+    dag_id = request.path_params.get("dag_id", "")
+
+    def to(place: str = "", **query: Any) -> str:
+        said = urlencode({name: value for name, value in query.items() if value not in (None, "")})
+        return f"{root}/dags/{quote(dag_id, safe='')}{place}{'?' * bool(said)}{said}"
+
+    def to_run(run: RunKey) -> str:
+        return f"{root.removesuffix(PREFIX)}/dags/{quote(run.dag_id, safe='')}/runs/{quote(run.run_id, safe='')}"
+
+    about = {"root": root, "dag_id": dag_id, "to": to, "to_run": to_run, "nonce": request.state.nonce}
+    return HTMLResponse(_environment.get_template(template).render(**about, **values), status)

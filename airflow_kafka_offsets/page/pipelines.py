@@ -1,0 +1,109 @@
+"""The pipelines of a DAG: its resolve tasks' XComs ``plan`` say where they are, and their logs say whose they are.
+
+An XCom is what some task has written. It is read as JSON and never deserialized, so it makes no object in the server.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from airflow.models.dagrun import DagRun
+from airflow.models.xcom import XComModel
+from airflow.utils.session import create_session
+from sqlalchemy import select
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.hooks.checkpoint import configured_store
+from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.hooks.run import PLAN_XCOM
+from airflow_kafka_offsets.hooks.versions import connections_in_the_database
+from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.log.entries import Batch
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+
+_MOST = 500
+_TEXTS = ("pipeline", "checkpoint_location", "key", "kafka_config_id")
+
+
+class Pushed(NamedTuple):
+    """The XCom ``plan`` of one run: which batch of which pipeline it did.
+
+    :ivar batch: its number; ``key``: its key.
+    """
+
+    task_id: str
+    run_id: str
+    pipeline: str
+    checkpoint_location: str
+    key: str
+    kafka_config_id: str
+    batch: int
+
+
+def plans_of(dag_id: str) -> list[Pushed]:
+    """What the DAG's last runs have pushed, the newest first."""
+    columns = XComModel.task_id, XComModel.run_id, XComModel.value
+    asked = select(*columns).where(XComModel.dag_id == dag_id, XComModel.key == PLAN_XCOM)
+    with create_session() as session:
+        rows = session.execute(asked.order_by(XComModel.dag_run_id.desc()).limit(_MOST)).all()
+    return [pushed for row in rows if (pushed := _parse(*row)) is not None]
+
+
+def _parse(task_id: str, run_id: str, value: Any) -> Pushed | None:
+    """``None``: the XCom is none of a resolve task, or lies in an object store."""
+    try:
+        plan = json.loads(value) if isinstance(value, str) else value
+        texts = {name: plan[name] for name in _TEXTS}
+        if all(isinstance(text, str) for text in texts.values()) and isinstance(plan["batch"], int):
+            return Pushed(task_id, run_id, **texts, batch=plan["batch"])
+    except (ValueError, LookupError, TypeError):
+        pass
+    return None
+
+
+def choose(plans: Sequence[Pushed], pipeline: str = "", run_id: str = "", task_id: str = "") -> Pushed | None:
+    """The plan of this pipeline, or of this run and this task's group, as far as they are given."""
+    group = task_id.rpartition(".")[0]
+    for plan in plans:
+        is_of_run = not run_id or plan.run_id == run_id
+        if is_of_run and pipeline in ("", plan.pipeline) and (not group or plan.task_id.rpartition(".")[0] == group):
+            return plan
+    return None
+
+
+def open_pipeline(plan: Pushed) -> tuple[PipelineLog, KafkaOffsetsHook]:
+    """Its log and its Kafka connection. Nothing is asked of either yet.
+
+    :raises InvalidRequest: the checkpoint location or the connection cannot be used as it is named.
+    """
+    with connections_in_the_database():
+        hook = KafkaOffsetsHook(plan.kafka_config_id)
+        _ = hook.client_config  # kept
+        return PipelineLog(configured_store(plan.checkpoint_location), plan.pipeline), hook
+
+
+def require_dag(dag_id: str, plan: Pushed, log: PipelineLog) -> None:
+    """An XCom may name whatever its task likes: the log has to say that a run of this DAG did that batch.
+
+    :raises InvalidRequest: it does not.
+    """
+    batch = log.batch(plan.batch)
+    if batch is None or batch.plan.key != plan.key or not _is_of(dag_id, batch):
+        raise InvalidRequest(
+            (f"DAG {dag_id!r} has no pipeline {plan.pipeline!r} in {plan.checkpoint_location}: its log was lost, "
+             "replaced, or is another DAG's.",)
+        )  # fmt: skip
+
+
+def _is_of(dag_id: str, batch: Batch) -> bool:
+    return any(entry.by.run is not None and entry.by.run.dag_id == dag_id for entry in batch.entries)
+
+
+def run_state(run: RunKey) -> str | None:
+    """``running``, ``failed``, …; ``None``: Airflow does not know the run any more."""
+    asked = select(DagRun.state).where(DagRun.dag_id == run.dag_id, DagRun.run_id == run.run_id)
+    with create_session() as session:
+        state = session.scalar(asked)
+    return None if state is None else str(getattr(state, "value", state))

@@ -1,0 +1,167 @@
+"""The routes of the page. Each asks Airflow whether this person may read the DAG in its path.
+
+Airflow protects no route of a plugin, and opens the frame also for a DAG that the person may not read: what is here is
+all that protects. The routes are plain functions, which FastAPI runs in threads.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Annotated, Any
+
+from airflow.api_fastapi.core_api.security import requires_access_dag
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException as AnyHTTPException
+
+from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.errors import KafkaOffsetsError, RequestError, UnavailableError
+from airflow_kafka_offsets.page import unread as kafka
+from airflow_kafka_offsets.page.html import STATIC, shown
+from airflow_kafka_offsets.page.pipelines import Pushed, choose, open_pipeline, plans_of, require_dag, run_state
+from airflow_kafka_offsets.page.view import (
+    PAGE,
+    PARTITIONS,
+    batch_view,
+    batches_before,
+    figures,
+    page_row,
+    sentence,
+    stretches_of,
+    todos,
+)
+from airflow_kafka_offsets.store.protocol import together
+
+# The frame may read Airflow's own page: no script runs in it but those that the server has marked in this answer.
+_POLICY = (
+    "default-src 'none'; script-src 'nonce-{}'; style-src 'self'; form-action 'none'; base-uri 'none'; "
+    "frame-ancestors 'self'"
+)
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_KAFKA_DEADLINE_S = 20.0
+_Number = Annotated[int, Query(ge=1, le=10**9)]
+
+
+def _one_dag(dag_id: str) -> None:
+    """For Airflow ``~`` is "any DAG": whoever may read one would pass its check."""
+    if dag_id == "~":
+        raise HTTPException(404, "There is no DAG ~.")
+
+
+page = FastAPI(title="Kafka offsets", openapi_url=None, docs_url=None, redoc_url=None)
+of_dag = APIRouter(
+    prefix="/dags/{dag_id}", dependencies=[Depends(_one_dag), Depends(requires_access_dag(method="GET"))]
+)
+
+
+@page.middleware("http")
+async def _with_headers(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
+    request.state.nonce = secrets.token_urlsafe(16)
+    response = await answer(request)
+    response.headers["Content-Security-Policy"] = _POLICY.format(request.state.nonce)
+    response.headers.update(_HEADERS)
+    response.headers.setdefault("Cache-Control", "no-store")
+    return response
+
+
+@of_dag.get("")
+def of_dag_run_or_task(
+    request: Request, dag_id: str, pipeline: str = "", run: str = "", task: str = "", number: _Number = 1
+) -> Response:
+    """The batch of a run, if one is named and has one; else the pipeline."""
+    plans = plans_of(dag_id)
+    run = run.replace(" ", "+")  # Airflow 3.1 does not encode the plus of a run's id
+    of_run = choose(plans, pipeline, run, task) if run else None
+    if of_run is not None:
+        return _batch(request, dag_id, of_run, of_run.batch)
+    plan = choose(plans, pipeline, task_id=task)
+    if plan is None:
+        none = "has no such pipeline." if pipeline else "has no pipeline: no task has resolved Kafka offsets yet."
+        raise HTTPException(404 if pipeline else 200, f"DAG {dag_id} {none}")
+    log, hook = open_pipeline(plan)
+    _, newest = together(log.store, partial(require_dag, dag_id, plan, log), log.newest)
+    row, is_by_window = page_row(newest), newest.plan.kind == "window"
+    open_cluster = partial(hook.open_cluster, deadline_s=_KAFKA_DEADLINE_S)
+    asked = None if is_by_window else kafka.ask(log, newest, open_cluster)
+    rows, stretches = together(
+        log.store, partial(batches_before, log, newest.number, number), partial(stretches_of, log, newest)
+    )
+    unread, now = None if asked is None else kafka.answer(asked), now_ms()
+    return shown(
+        request,
+        "pipeline.html",
+        names=sorted({one.pipeline for one in plans}),
+        pipeline=plan.pipeline,
+        about={"group": newest.plan.group_id, "log": log.store.uri, "output": newest.output},
+        sentence=sentence(row, unread, now, run_state),
+        figures=figures(row, unread, now),
+        todos=todos(log, plan.kafka_config_id, row, unread, run_state),
+        rows=rows,
+        stretches=stretches,
+        number=number,
+        pages=-(-newest.number // PAGE),
+        looked_at_ms=now,
+    )
+
+
+@of_dag.get("/batches/{batch}")
+def of_batch(
+    request: Request, dag_id: str, batch: int, pipeline: str, number: _Number = 1, order: str = "partition"
+) -> Response:
+    plan = choose(plans_of(dag_id), pipeline)
+    if plan is None:
+        raise HTTPException(404, f"DAG {dag_id} has no such pipeline.")
+    return _batch(request, dag_id, plan, batch, number, order)
+
+
+def _batch(
+    request: Request, dag_id: str, plan: Pushed, batch: int, number: int = 1, order: str = "partition"
+) -> Response:
+    log, _ = open_pipeline(plan)
+    _, found = together(log.store, partial(require_dag, dag_id, plan, log), partial(log.batch, batch))
+    if found is None:
+        raise HTTPException(404, f"Pipeline {plan.pipeline} has no batch {batch}.")
+    view = batch_view(log, found, number, order)
+    pages = max(1, -(-view.all_partitions // PARTITIONS))
+    about: dict[str, Any] = {"pipeline": plan.pipeline, "number": number, "pages": pages, "order": order}
+    return shown(request, "batch.html", view=view, looked_at_ms=now_ms(), **about)
+
+
+# ── what goes wrong ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@page.exception_handler(KafkaOffsetsError)
+def _refused(request: Request, error: KafkaOffsetsError) -> Response:
+    status = 503 if isinstance(error, UnavailableError) else 404 if isinstance(error, RequestError) else 409
+    return shown(request, "message.html", status, message=str(error))
+
+
+@page.exception_handler(AnyHTTPException)
+def _http(request: Request, error: AnyHTTPException) -> Response:
+    words = {
+        401: "You are not logged in, or your login has expired. Log in to Airflow, then load this page again.",
+        403: "Airflow does not let you read this DAG. Ask an administrator for the right.",
+    }
+    message = "There is no such page." if error.detail == "Not Found" else error.detail
+    response = shown(request, "message.html", error.status_code, message=words.get(error.status_code, message))
+    response.headers.update(error.headers or {})
+    return response
+
+
+@page.exception_handler(RequestValidationError)
+def _wrong_address(request: Request, error: RequestValidationError) -> Response:
+    wrong = "; ".join(f"{said['loc'][-1]}: {said['msg']}" for said in error.errors())
+    return shown(request, "message.html", 422, message=f"This address cannot be read. {wrong}.")
+
+
+page.include_router(of_dag)
+page.mount("/static", StaticFiles(directory=STATIC))

@@ -1,0 +1,80 @@
+"""Kafka's side of the page, asked by another thread: who opens the page waits for it a moment, and no longer.
+
+One pipeline is asked at most every ten seconds, however many people look.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from contextlib import AbstractContextManager
+from threading import Lock
+from typing import NamedTuple
+
+from airflow_kafka_offsets.broker.protocol import Cluster
+from airflow_kafka_offsets.engine.lag import lag_of_pipeline
+from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.log.entries import Batch
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+
+NOT_OFTENER_S, WAIT_S = 10.0, 0.5
+_MOST = 200  # pipelines that are remembered
+_FEW = 1_000  # partitions: the time of the first unread record of each takes a read
+
+
+class Unread(NamedTuple):
+    """
+    :ivar records: offsets up to the ends of the topics; ``None``: not known, and ``why`` says so.
+    :ivar oldest_ms: the time of the oldest of them; ``None``: none is unread, or it was not asked.
+    :ivar notes: partitions by what is wrong with their position.
+    """
+
+    records: int | None = None
+    oldest_ms: int | None = None
+    notes: Mapping[str, int] = {}
+    why: str = ""
+
+
+_STILL_ASKED = Unread(why="Kafka has not answered yet; load this page again.")
+_OTHER_CLUSTER = Unread(why="The Kafka connection leads to another cluster than the one that was read.")
+_pool = ThreadPoolExecutor(4, "kafka-offsets-page")
+_lock = Lock()
+_asked: dict[tuple[str, str, int, int], tuple[float, Future[Unread]]] = {}
+
+
+def ask(log: PipelineLog, newest: Batch, open_cluster: Callable[[], AbstractContextManager[Cluster]]) -> Future[Unread]:
+    """Begin to ask, unless it was done a moment ago for the same position."""
+    about, now = (log.store.uri, log.pipeline_id, newest.number, len(newest.entries)), time.monotonic()
+    with _lock:
+        at, future = _asked.pop(about, (now, None))
+        if future is None or (future.done() and now - at >= NOT_OFTENER_S):
+            at, future = now, _pool.submit(_unread, log, newest, open_cluster)
+        _asked[about] = at, future
+        for old in list(_asked)[:-_MOST]:
+            del _asked[old]
+    return future
+
+
+def answer(asked: Future[Unread]) -> Unread:
+    try:
+        return asked.result(WAIT_S)
+    except NotYet:
+        return _STILL_ASKED
+
+
+def _unread(log: PipelineLog, newest: Batch, open_cluster: Callable[[], AbstractContextManager[Cluster]]) -> Unread:
+    try:
+        with open_cluster() as cluster:
+            lag = lag_of_pipeline(log, newest, cluster, with_times=newest.plan.partitions <= _FEW)
+    except KafkaOffsetsError as error:
+        return Unread(why=str(error))
+    except Exception as error:  # of any kind, and its text may hold a secret
+        return Unread(why=f"Kafka could not be asked: {type(error).__name__}.")
+    if lag is None:
+        return _OTHER_CLUSTER
+    notes = Counter(str(one.note) for one in lag.values() if one.note not in ("", "no position"))
+    oldest = min((one.oldest_ms for one in lag.values() if one.oldest_ms is not None), default=None)
+    return Unread(sum(one.unread for one in lag.values()), oldest, notes)

@@ -1,0 +1,193 @@
+"""What the page shows of a pipeline, as values: rows of ``engine/history.py``, what is unread, and words about them.
+
+A row is what ``kafka-offsets show --output json`` prints. Absent is ``None``: not known, and never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from shlex import quote
+from typing import Any, NamedTuple
+
+from airflow_kafka_offsets.engine.history import (
+    attempt_rows,
+    batch_row,
+    decision_row,
+    entry_rows,
+    range_rows,
+    read_each,
+)
+from airflow_kafka_offsets.errors import counted
+from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.log.entries import Batch
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.page.unread import Unread
+from airflow_kafka_offsets.plan.body import PlanBody, Stretch
+from airflow_kafka_offsets.store.protocol import together
+from airflow_kafka_offsets.times import iso, parse_timestamp_ms
+
+PAGE = 48  # batches
+PARTITIONS = 100
+Row = Mapping[str, Any]
+StateOfRun = Callable[[RunKey], str | None]
+_ACTIVE = ("running", "queued")
+_UNFINISHED = {
+    "planned": "planned, and Spark has not begun",
+    "begun": "being written by Spark",
+    "reported": "written, and not committed yet",
+    "reprocessing": "being reprocessed",
+}
+
+
+class Phrase(NamedTuple):
+    """:ivar tone: ``good``, ``bad``, ``open`` or empty."""
+
+    text: str
+    tone: str = ""
+
+
+class Todo(NamedTuple):
+    """What needs a person, and the command to copy."""
+
+    why: str
+    command: str
+
+
+def page_row(batch: Batch) -> dict[str, Any]:
+    """The row of a batch, with the run that owns it."""
+    return {**batch_row(batch), "run": batch.owner.run}
+
+
+def batches_before(log: PipelineLog, newest: int, page: int) -> list[dict[str, Any]]:
+    """The headers of one page of batches, the newest first. The newest batch is looked at again with them."""
+    first = newest - (page - 1) * PAGE
+    return list(read_each(log, range(first, max(0, first - PAGE), -1), page_row))
+
+
+def stretches_of(log: PipelineLog, newest: Batch) -> Sequence[Stretch]:
+    """By window: what was planned so far, adjacent windows merged."""
+    return () if newest.first_plan.window is None or newest.is_cleaned else log.first_body(newest).covered
+
+
+# ── words ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def sentence(row: Row, unread: Unread | None, now_ms: int, state_of: StateOfRun) -> list[Phrase]:
+    """State, unread, since when.
+
+    :param row: of the newest batch.
+    :param unread: ``None`` by window, where no position can be behind.
+    """
+    said = [*_state(row, now_ms, state_of)]
+    if unread is not None and unread.records is None:
+        said.append(Phrase(f"The number of unread records is not known: {unread.why}"))
+    elif unread is not None and unread.records:
+        oldest = "" if unread.oldest_ms is None else f", the oldest since {iso(unread.oldest_ms)}"
+        said.append(Phrase(f"{counted(unread.records, 'record')} unread{oldest}."))
+    elif unread is not None:
+        said.append(Phrase("No record is unread."))
+    given_up = row["given_up"].get("lost", 0) + row["given_up"].get("skipped", 0)
+    wrong = {"bad": row["bad"] or 0, "lost or skipped": given_up}
+    words = [f"{counted(count, 'record')} {what}" for what, count in wrong.items() if count]
+    return [*said, Phrase(f"In batch {row['batch']}: {', '.join(words)}.", "bad")] if words else said
+
+
+def _state(row: Row, now_ms: int, state_of: StateOfRun) -> list[Phrase]:
+    if row["state"] == "committed":
+        about = f"Batch {row['batch']} was committed {ago(row['at'], now_ms)} ago."
+        return [Phrase("The newest batch is committed.", "good"), Phrase(about)]
+    about = f"Batch {row['batch']} is {_UNFINISHED[row['state']]}"
+    if is_active(row, state_of):
+        return [Phrase(f"{about}, since {row['at']}.", "open")]
+    return [Phrase(f"{about}, and no run is at work on it since {row['at']}.", "bad")]
+
+
+def is_active(row: Row, state_of: StateOfRun) -> bool:
+    """Whether the run that owns the batch is running."""
+    return row["run"] is not None and state_of(row["run"]) in _ACTIVE
+
+
+def todos(
+    log: PipelineLog, kafka_config_id: str, row: Row, unread: Unread | None, state_of: StateOfRun
+) -> list[Todo]:  # fmt: skip
+    """What needs a person. ``kafka-offsets plan`` writes nothing and prints why a run is refused, and the way on."""
+    whys = [] if unread is None else [f"{counted(n, 'partition')}: {note}." for note, n in unread.notes.items()]
+    if row["state"] != "committed" and not is_active(row, state_of):
+        whys.insert(0, f"{row['owner'].capitalize()} has ended without the commit. The log of its task says why.")
+    of_window = "".join(
+        f" --{name} timestamp:{bound}" for name, bound in zip(("start", "end"), row["window"] or (), strict=False)
+    )
+    where = f"--kafka-config-id {quote(kafka_config_id)} --checkpoint-location {quote(log.store.uri)}"
+    return [Todo(why, f"kafka-offsets plan {quote(log.pipeline_id)}{of_window} {where}") for why in whys]
+
+
+def figures(row: Row, unread: Unread | None, now_ms: int) -> list[tuple[str, str, str]]:
+    """Name, value and words of each tile. What is not known has no tile."""
+    oldest_ms = None if unread is None else unread.oldest_ms
+    values = {
+        "unread": (None if unread is None else unread.records, "records unread"),
+        "oldest": (None if oldest_ms is None else ago(iso(oldest_ms), now_ms), "age of the oldest unread record"),
+        "offsets": (row["offsets"], f"offsets planned in batch {row['batch']}"),
+        "rows": (row["rows"], f"rows in batch {row['batch']}"),
+        "bad": (row["bad"], "bad records in it"),
+        "filtered": (row["filtered"], "records filtered"),
+        "lost": (row["given_up"].get("lost", 0), "records lost"),
+        "skipped": (row["given_up"].get("skipped", 0), "records skipped"),
+    }
+    return [(name, number(value), words) for name, (value, words) in values.items() if value is not None]
+
+
+def number(value: Any) -> str:
+    """``12,000``; a dash where it is not known."""
+    return "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def ago(at: str, now_ms: int) -> str:
+    """``3 min``: the time since, in its largest unit."""
+    seconds = max(0, now_ms - parse_timestamp_ms(at)) // 1000
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{timedelta(seconds=seconds).seconds} s"
+
+
+# ── one batch ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class BatchView(NamedTuple):
+    """:ivar partitions: those of this page; ``all_partitions`` counts the others, too."""
+
+    row: Row
+    asked: str
+    entries: Sequence[Row]
+    attempts: Sequence[Row]
+    decisions: Sequence[Row]
+    partitions: Sequence[Row]
+    all_partitions: int
+
+
+def batch_view(log: PipelineLog, batch: Batch, page: int, order: str) -> BatchView:
+    """
+    :param order: of the partitions: ``offsets``, the largest first, or by name.
+    """
+    reports = [partial(log.report, batch, attempt) for attempt in batch.attempts[-1:] if attempt.is_reported]
+    attempts, body, *_ = together(
+        log.store,
+        partial(attempt_rows, log, batch),
+        PlanBody if batch.is_cleaned else partial(log.body, batch),
+        *reports,
+    )
+    rows = range_rows(log, batch, body)
+    if order == "offsets":
+        rows.sort(key=lambda row: -row["offsets"])
+    return BatchView(
+        row=page_row(batch),
+        asked=batch.plan.asked,
+        entries=entry_rows(batch),
+        attempts=attempts,
+        decisions=[decision_row(decision) for decision in body.decisions[:PARTITIONS]],
+        partitions=rows[(page - 1) * PARTITIONS : page * PARTITIONS],
+        all_partitions=len(rows),
+    )
