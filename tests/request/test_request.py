@@ -306,6 +306,9 @@ def test_the_request_is_told_in_one_line():
 class XComArg:
     """An object of Airflow's, as far as this package knows."""
 
+    def __repr__(self) -> str:  # in the ids of tests, which are the same in each process
+        return "XComArg()"
+
 
 @pytest.mark.parametrize(
     "parameters",

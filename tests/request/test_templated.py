@@ -51,7 +51,7 @@ def test_xcoms_inside_are_found_in_plain_tuples():
         *[(value, False) for value in ("{{ ds }}", "{% if x %}", "a{# c #}", object(), print, lambda: 1)],
         *[(value, False) for value in ([{"a": ("{{ ds }}",)}], Timestamp("{{ ds }}"), {"{{ ds }}": 1}, {object()})],
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_templates_and_objects_of_airflow_are_not_known_before_the_run(value, is_known):
     assert is_settled(value) is is_known
