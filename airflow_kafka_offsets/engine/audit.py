@@ -91,7 +91,8 @@ def _windows_join(before: Audited, one: Audited) -> Iterator[str]:
     for tp in sorted(one.body.ranges.keys() & before.body.ranges.keys()):
         lost = [d.end or 0 for d in before.body.decisions if d.partition == tp and d.kind == "lost"]
         cut = max(before.body.ranges[tp].end, *lost, 0)
-        yield from _not_decided(tp, cut, one.body.resume_from[tp].offset, one.body.decisions)
+        decisions = (*before.body.decisions, *one.body.decisions)
+        yield from _not_decided(tp, cut, one.body.resume_from[tp].offset, decisions)
 
 
 def _not_decided(tp: TopicPartition, at: int, start: int, decisions: Iterable[Decision]) -> Iterator[str]:
