@@ -37,14 +37,18 @@ def refuse_changes(
     """
     refuse_other_cluster(look, newest)
     held, pipeline = look.group, log.pipeline_id
-    known = newest is None and want.acknowledge is None and airflow.has_succeeded()
-    refuse_lost_log(pipeline, want.group_id, held, newest, has_succeeded=known)
+    refuse_lost_log(pipeline, want.group_id, held, newest, has_succeeded=has_succeeded(want, log, newest, airflow))
     if newest is None or want.group_id is None:
         return
     if later_marks(held, pipeline, committed):
         refuse_older_log(pipeline, want.group_id, held, committed, log.seen(newest))
     if committed is not None and foreign(held, pipeline):
         refuse_moved(pipeline, want.group_id, held, log.position_after(committed), log.seen(newest))
+
+
+def has_succeeded(want: Request, log: PipelineLog, newest: Batch | None, airflow: Airflow) -> bool:
+    """Whether the task has succeeded, and there is no batch, also not one that another run has planned meanwhile."""
+    return newest is None and want.acknowledge is None and airflow.has_succeeded() and log.newest() is None
 
 
 def refuse_other_cluster(look: Look, newest: Batch | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from airflow_kafka_offsets.engine.changes import refuse_other_cluster
+from airflow_kafka_offsets.engine.changes import has_succeeded, refuse_other_cluster
 from airflow_kafka_offsets.engine.draft import header
 from airflow_kafka_offsets.engine.group import refuse_lost_log
 from airflow_kafka_offsets.engine.look import Look
@@ -40,8 +40,7 @@ def turn(
     if (number := log.batch_of_window(want.window)) is not None:
         return log.existing(number)
     refuse_other_cluster(look, newest)
-    known = newest is None and want.acknowledge is None and airflow.has_succeeded()
-    refuse_lost_log(log.pipeline_id, None, {}, newest, has_succeeded=known)
+    refuse_lost_log(log.pipeline_id, None, {}, newest, has_succeeded=has_succeeded(want, log, newest, airflow))
     stretches = log.first_body(newest).covered if newest is not None else ()
     covered = Covered(stretches, look.description.topic_ids)
     _refuse_window(want, covered)
