@@ -5,7 +5,6 @@ An XCom is what some task has written. It is read as JSON and never deserialized
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from airflow_kafka_offsets.hooks.checkpoint import configured_store
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.run import PLAN_XCOM
 from airflow_kafka_offsets.hooks.versions import connections_in_the_database
+from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
@@ -54,7 +54,7 @@ def plans_of(dag_id: str) -> list[Pushed]:
 def _parse(task_id: str, run_id: str, value: Any) -> Pushed | None:
     """``None``: the XCom is none of a resolve task, or lies in an object store."""
     try:
-        plan = json.loads(value) if isinstance(value, str) else value
+        plan = read_json(value) if isinstance(value, str) else value
         texts = {name: plan[name] for name in _TEXTS}
         if all(isinstance(text, str) for text in texts.values()) and isinstance(plan["batch"], int):
             return Pushed(task_id, run_id, **texts, batch=plan["batch"])

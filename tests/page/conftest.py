@@ -1,0 +1,86 @@
+"""The page's routes in this process, over a pipeline in memory: only Airflow's database stands outside of the test."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fastapi import Request
+
+from tests.cluster.memory import InMemoryCluster
+from tests.engine.pipeline import TOPIC, Pipeline
+
+DAG = "dag"
+
+
+class Html(str):
+    """What a browser gets."""
+
+    @property
+    def text(self) -> str:
+        """What a reader sees, on one line."""
+        return " ".join(re.sub(r"<[^>]+>", " ", self).split())
+
+    def figure(self, name: str) -> str:
+        return self.partition(f'id="figure-{name}"><b>')[2].partition("</b>")[0]
+
+    def cells(self, table: str) -> list[list[str]]:
+        """The rows of a table, as they are read."""
+        body = self.partition(f'<table id="{table}">')[2].partition("</table>")[0].partition("<tbody>")[2]
+        return [
+            [Html(cell).text for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL)]
+            for row in re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)
+        ]
+
+
+@pytest.fixture
+def cluster() -> InMemoryCluster:
+    cluster = InMemoryCluster()
+    cluster.create_topic(TOPIC, 3)
+    return cluster
+
+
+@pytest.fixture
+def pipeline(cluster: InMemoryCluster) -> Pipeline:
+    return Pipeline(cluster)
+
+
+@pytest.fixture
+def states() -> dict[str, str]:
+    """The states of DAG runs, as Airflow knows them."""
+    return {}
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch, pipeline: Pipeline, states: dict[str, str]) -> Callable[..., Html]:
+    """``page()`` of the pipeline, ``page(7)`` of its batch 7; more arguments are those of the address."""
+    from airflow_kafka_offsets.page import routes, unread
+    from airflow_kafka_offsets.page.pipelines import Pushed
+
+    def plans_of(dag_id: str) -> list[Pushed]:
+        name = pipeline.request().pipeline_id
+        newest = pipeline.log.newest()
+        where = (name, pipeline.store.uri, newest.plan.key, "kafka_default", newest.number) if newest else None
+        return [Pushed("orders.resolve", newest.first_plan.by.run.run_id, *where)] if where else []
+
+    hook: Any = SimpleNamespace(open_cluster=lambda deadline_s: nullcontext(pipeline.cluster))
+    monkeypatch.setattr(routes, "plans_of", plans_of)
+    monkeypatch.setattr(routes, "open_pipeline", lambda plan: (pipeline.log, hook))
+    monkeypatch.setattr(routes, "run_state", lambda run: states.get(run.run_id))
+    monkeypatch.setattr(unread, "_asked", {})
+
+    def get(batch: int | None = None, **asked: Any) -> Html:
+        request = Request(
+            {"type": "http", "root_path": "/kafka-offsets", "path_params": {"dag_id": DAG}, "state": {"nonce": "n"}}
+        )
+        if batch is None:
+            response = routes.of_dag_run_or_task(request, DAG, **asked)
+        else:
+            response = routes.of_batch(request, DAG, batch, pipeline.request().pipeline_id, **asked)
+        return Html(bytes(response.body).decode())
+
+    return get

@@ -1,0 +1,293 @@
+"""What the page says of a pipeline: state, unread, since when; what is to do; nothing in it is taken for HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi import HTTPException
+
+from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest
+from airflow_kafka_offsets.log.reports import Counts
+from airflow_kafka_offsets.page import shapes, unread, view
+from airflow_kafka_offsets.plan.body import Stretch
+from tests.cluster.memory import InMemoryCluster
+from tests.engine.pipeline import HOUR, Pipeline, tp, whole_counts
+from tests.page.conftest import DAG, Html
+
+Page = Callable[..., Html]
+
+
+def produced(cluster: InMemoryCluster, *counts: int) -> None:
+    for number, count in enumerate(counts):
+        cluster.produce(tp(number), [cluster.now_ms] * count)
+
+
+def test_a_pipeline_that_has_read_all_says_so(cluster: InMemoryCluster, pipeline: Pipeline, page: Page) -> None:
+    produced(cluster, 5, 3)
+    pipeline.whole_run()
+    shown = page()
+    assert "The newest batch is committed. Batch 1 was committed" in shown.text
+    assert "No record is unread." in shown.text
+    assert (shown.figure("unread"), shown.figure("rows"), shown.figure("offsets")) == ("0", "8", "8")
+    assert 'class="todo"' not in shown
+
+
+def test_unread_records_are_counted_and_the_oldest_is_dated(
+    cluster: InMemoryCluster, pipeline: Pipeline, page: Page
+) -> None:
+    produced(cluster, 5)
+    pipeline.whole_run()
+    produced(cluster, 1, 2)
+    assert "3 records unread, the oldest since 2027-01-15T08:00Z." in page().text
+
+
+@pytest.mark.parametrize(("state", "words"), [
+    ("running", "Batch 1 is planned, and Spark has not begun, since"),
+    ("failed", "Batch 1 is planned, and Spark has not begun, and no run is at work on it since"),
+    (None, "and no run is at work on it since"),
+])  # fmt: skip
+def test_an_unfinished_batch_is_somebodys_or_needs_a_person(
+    cluster: InMemoryCluster, pipeline: Pipeline, page: Page, states: dict[str, str], state: str | None, words: str
+) -> None:
+    produced(cluster, 5)
+    pipeline.resolve("first")
+    states |= {"first": state} if state else {}
+    shown = page()
+    assert words in shown.text
+    command = "kafka-offsets plan orders --kafka-config-id kafka_default --checkpoint-location memory://checkpoint"
+    assert (command in shown.text) == (state != "running")
+
+
+@pytest.mark.parametrize(("drive", "words"), [
+    (lambda pipeline, work: pipeline.begin(work), "being written by Spark"),
+    (lambda pipeline, work: pipeline.drive(work), "written, and not committed yet"),
+])  # fmt: skip
+def test_how_far_spark_is(
+    cluster: InMemoryCluster, pipeline: Pipeline, page: Page, states: dict[str, str], drive: Any, words: str
+) -> None:
+    produced(cluster, 5)
+    drive(pipeline, pipeline.work("first"))
+    states["first"] = "running"
+    assert f"Batch 1 is {words}, since" in page().text
+
+
+def test_records_that_are_gone_bring_the_command_that_says_what_to_do(
+    cluster: InMemoryCluster, pipeline: Pipeline, page: Page
+) -> None:
+    produced(cluster, 5)
+    pipeline.whole_run()
+    produced(cluster, 5)
+    cluster.delete_records(tp(0), 8)
+    shown = page()
+    assert "1 partition: records are gone." in shown.text
+    assert '<code tabindex="0">kafka-offsets plan orders ' in shown
+
+
+def test_bad_and_lost_records_of_the_newest_batch_are_said(
+    cluster: InMemoryCluster, pipeline: Pipeline, page: Page
+) -> None:
+    produced(cluster, 5, 5)
+    pipeline.whole_run()
+    produced(cluster, 5, 5)
+    cluster.delete_records(tp(0), 7)
+    work = pipeline.work(on_data_loss="advance")
+    counts = {**whole_counts(work), tp(1): Counts(rows=3, bad=1, filtered=1, offsets=5, first=5, last=9)}
+    pipeline.report(work, pipeline.begin(work), counts)
+    pipeline.commit(work)
+    shown = page()
+    assert "In batch 2: 1 record bad, 2 records lost or skipped." in shown.text
+    assert [shown.figure(name) for name in ("rows", "bad", "filtered", "lost", "skipped")] == ["6", "1", "1", "2", "0"]
+    first = shown.cells("batches")[0]
+    assert first[:2] + first[3:9] == ["2", "committed", "8", "6", "1", "1", "2", "1"]
+
+
+def test_kafka_that_does_not_answer_leaves_a_page_that_says_so(
+    cluster: InMemoryCluster, pipeline: Pipeline, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produced(cluster, 5)
+    pipeline.whole_run()
+
+    def fail(*_: Any) -> Any:
+        raise ClusterUnavailable("Cannot reach the cluster", "no broker answers", "Check it.", retriable=True)
+
+    monkeypatch.setattr(cluster, "describe", fail)
+    shown = page()
+    assert "The number of unread records is not known:" in shown.text
+    assert "no broker answers" in shown.text
+    assert shown.figure("unread") == ""
+    assert len(shown.cells("batches")) == 1
+
+
+def test_what_is_not_an_error_of_ours_is_named_by_its_class_alone(
+    cluster: InMemoryCluster, pipeline: Pipeline, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produced(cluster, 5)
+    pipeline.whole_run()
+    monkeypatch.setattr(cluster, "describe", lambda *_: 1 / int("hunter2", 36) and {}["hunter2"])
+    shown = page()
+    assert "Kafka could not be asked: KeyError." in shown.text
+    assert "hunter2" not in shown
+
+
+def test_kafka_is_asked_once_for_many_readers(
+    cluster: InMemoryCluster, pipeline: Pipeline, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produced(cluster, 5)
+    pipeline.whole_run()
+    asked: list[Any] = []
+    describe = cluster.describe
+    monkeypatch.setattr(cluster, "describe", lambda topics: asked.append(topics) or describe(topics))
+    for _ in range(3):
+        page()
+    assert len(asked) == 1
+    monkeypatch.setattr(unread, "NOT_OFTENER_S", 0.0)
+    page()
+    assert len(asked) == 2
+
+
+def test_batches_are_paged_by_number(cluster: InMemoryCluster, pipeline: Pipeline, page: Page,
+                                     monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    from airflow_kafka_offsets.page import routes
+
+    for _ in range(5):
+        produced(cluster, 1)
+        pipeline.whole_run()
+    for module in (routes, view):
+        monkeypatch.setattr(module, "PAGE", 2)
+    assert [row[0] for row in page().cells("batches")] == ["5", "4"]
+    last = page(number=3)
+    assert [row[0] for row in last.cells("batches")] == ["1"]
+    assert "page 3 of 3" in last.text
+    assert page(number=9).cells("batches") == []
+
+
+# ── one batch ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_batch_has_its_entries_attempts_partitions_and_decisions(
+    cluster: InMemoryCluster, pipeline: Pipeline, page: Page
+) -> None:
+    produced(cluster, 5, 9)
+    pipeline.whole_run()
+    produced(cluster, 5)
+    cluster.delete_records(tp(0), 7)
+    pipeline.whole_run(on_data_loss="advance")
+    shown = page(2)
+    assert [row[1] for row in shown.cells("entries")] == ["plan", "commit"]
+    assert shown.cells("attempts") == [["1", "reported", "files:/lake/orders"]]
+    assert [row[:4] for row in shown.cells("decisions")] == [["orders-0", "5", "7", "lost"]]
+    assert shown.cells("partitions")[0] == ["orders-0", "5", "7", "10", "3", "–", "3", "0", "0", "0"]
+    by_size = page(1, order="offsets").cells("partitions")
+    assert [row[0] for row in by_size] == ["orders-1", "orders-0", "orders-2"]
+
+
+def test_the_tab_of_a_run_shows_its_batch(cluster: InMemoryCluster, pipeline: Pipeline, page: Page) -> None:
+    produced(cluster, 5)
+    pipeline.whole_run("manual__2026-11-20T10:00:00+00:00")
+    for run in ("manual__2026-11-20T10:00:00+00:00", "manual__2026-11-20T10:00:00 00:00"):
+        assert "Batch 1 of orders" in page(run=run, task="orders.commit").text
+    assert "The newest batch is committed." in page(run="another").text
+
+
+def test_a_batch_that_is_not_there_and_a_pipeline_that_is_not_the_dags_are_refused(
+    cluster: InMemoryCluster, pipeline: Pipeline, page: Page
+) -> None:
+    with pytest.raises(HTTPException, match="has no pipeline"):
+        page()
+    produced(cluster, 5)
+    pipeline.whole_run()
+    with pytest.raises(HTTPException, match="has no batch 9"):
+        page(9)
+    with pytest.raises(HTTPException, match="has no such pipeline"):
+        page(pipeline="another")
+
+
+def test_a_pipeline_whose_log_names_another_dag_is_refused(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    from airflow_kafka_offsets.page.pipelines import Pushed, require_dag
+
+    produced(cluster, 5)
+    pipeline.whole_run()
+    newest = pipeline.log.existing(1)
+    plan = Pushed("resolve", "run1", "orders", "memory://checkpoint", newest.plan.key, "kafka_default", 1)
+    require_dag(DAG, plan, pipeline.log)
+    for dag_id, wrong in (("other", plan), (DAG, plan._replace(key="0000000001-20261122T022057-xxxx")),
+                          (DAG, plan._replace(batch=2))):  # fmt: skip
+        with pytest.raises(InvalidRequest, match="has no pipeline"):
+            require_dag(dag_id, wrong, pipeline.log)
+
+
+# ── windows ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_windows_are_a_calendar_in_which_a_missing_one_is_seen(
+    cluster: InMemoryCluster, pipeline: Pipeline, page: Page
+) -> None:
+    now = cluster.now_ms
+    for ago in (5, 3, 2):
+        pipeline.whole_run(want=pipeline.window(now - ago * HOUR, now - (ago - 1) * HOUR))
+    shown = page()
+    assert shown.text.count("not planned") == 1
+    assert "04:00–05:00 not planned" in shown.text
+    assert "03:00–04:00 committed" in shown.text
+    assert "unread" not in shown.partition("<h2")[0]
+
+
+def test_a_calendar_begins_on_a_monday_and_has_no_endless_past() -> None:
+    def row(day: str) -> dict[str, Any]:
+        return {"batch": 1, "window": [f"{day}T00:00Z", f"{day}T01:00Z"]}
+
+    weeks = shapes.weeks_of([row("2026-11-26"), row("2020-01-01")], [])
+    assert {week[0].on.weekday() for week in weeks} == {0}
+    assert len(weeks) <= 7
+    assert shapes.weeks_of([{"window": None}], [Stretch(0, 1, {}, {})]) == []
+
+
+def test_a_bar_is_as_high_as_its_records_and_never_invisible() -> None:
+    rows = [
+        {"offsets": 1000, "rows": 1000, "bad": 0, "filtered": 0, "given_up": {}},
+        {"offsets": 500, "rows": 499, "bad": 1, "filtered": 0, "given_up": {"lost": 1}},
+        {"offsets": 500, "rows": None, "bad": None, "filtered": None, "given_up": {}},
+        {"offsets": 0, "rows": 0, "bad": 0, "filtered": 0, "given_up": {}},
+    ]
+    whole, mixed, planned, empty = shapes.chart_of(rows).bars
+    assert [piece.height for piece in whole.pieces] == [shapes.FLOOR - shapes.TOP]
+    assert [(piece.kind, piece.height >= 2) for piece in mixed.pieces] == [
+        ("rows", True),
+        ("bad", True),
+        ("lost", True),
+    ]
+    assert [(piece.kind, piece.height) for piece in planned.pieces] == [("planned", 50.0)]
+    assert not empty.pieces
+    assert shapes.chart_of([]).grid[-1][1] == 2
+
+
+# ── what others have written ──────────────────────────────────────────────────────────────────────────────────────────
+
+EVIL = "\"><script>alert('x')</script>\u202e"
+
+
+def test_names_of_others_are_text(cluster: InMemoryCluster, pipeline: Pipeline, page: Page) -> None:
+    pipeline.parameters |= {"pipeline_id": "\"><script>alert('x')<", "group_id": "<img src=x onerror=alert(1)>"}
+    pipeline.output = EVIL
+    produced(cluster, 5)
+    pipeline.whole_run("<b>run</b>")
+    for shown in (page(), page(1)):
+        assert "<script>alert" not in shown
+        assert "<img" not in shown
+        assert "<b>run" not in shown
+        assert "\u202e" not in shown
+        assert "&lt;script&gt;alert(&#39;x&#39;)" in shown
+    assert "\\u202e" in page()
+
+
+@pytest.mark.parametrize("value", [
+    None, 7, [], "no JSON", '["pipeline"]', {}, {"pipeline": 7}, "[" * 100_000,
+    {"__classname__": "airflow.sdk.definitions.connection.Connection", "__version__": 1, "__data__": {"conn_id": "x"}},
+    {"pipeline": "p", "checkpoint_location": "/c", "key": "k", "kafka_config_id": "kafka_default", "batch": "7"},
+])  # fmt: skip
+def test_an_xcom_that_is_no_plan_is_left_alone(value: Any) -> None:
+    from airflow_kafka_offsets.page.pipelines import _parse
+
+    assert _parse("resolve", "run", value) is None
