@@ -114,6 +114,10 @@ def plan_window(look: Look, covered: Covered) -> PlanBody:
     def place(tp: TopicPartition) -> tuple[Offset, PlannedRange, tuple[Decision, ...]]:
         end = covered.offset_in(high, tp)
         at = low.get(tp)
+        if tp in high and is_other_topic(high[tp], tp, ids) and (at is None or not is_other_topic(at, tp, ids)):
+            before = Covered(covered.stretches, {}).before(start_ms, tp)  # in the topic that is no more
+            gone = _loss(look, tp, before, high[tp].offset) if before < high[tp].offset else ()
+            return Offset(end, None, ids.get(tp.topic)), PlannedRange(end, end, logs[tp].leader_epoch), gone
         if at is not None and is_other_topic(at, tp, ids):
             new = Offset(min(logs[tp].log_start_offset, end), None, ids.get(tp.topic))
             return new, PlannedRange(new.offset, end, logs[tp].leader_epoch), _loss(look, tp, at.offset, None)

@@ -30,6 +30,7 @@ def test_a_connection_without_an_address_is_refused() -> None:
         KafkaCluster({"group.id": "g"})
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("name", ["", "  ", "a\ud800"], ids=["empty", "spaces", "lone surrogate"])
 def test_a_group_name_that_ends_the_process_is_refused(name: str) -> None:
     script = f"from confluent_kafka import Consumer; Consumer({{'group.id': {name!r}, 'bootstrap.servers': 'x'}})"

@@ -82,6 +82,7 @@ _BY_WINDOW = st.one_of(
     st.tuples(st.just("open"), st.integers(0, 8), st.just(1)),
     st.tuples(st.just("skip"), _PARTITIONS, st.integers(0, 30)),
     st.tuples(st.just("grow"), st.just(0), st.just(0)),
+    st.tuples(st.just("recreate"), st.just(0), st.just(0)),
 )
 
 

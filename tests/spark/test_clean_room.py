@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import sys
@@ -30,6 +32,7 @@ assert not outside, outside
 """
 
 
+@pytest.mark.starts_processes
 def test_the_room_is_loaded_where_only_pyspark_is_installed() -> None:
     command = [sys.executable, "-c", PROGRAM]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT, check=False)
