@@ -134,7 +134,8 @@ def _cut_ends(look: Look, facts: Facts, old: PlanBody) -> dict[TopicPartition, t
                 [f"{tp}: the log was cut (unclean leader election) before offsets {first} to {same[tp].end} were read"],
                 'Accept the loss with on_data_loss="advance".',
             )
-        return (Decision(tp, first, same[tp].end, "lost", f"on_data_loss={look.want.on_data_loss}"),)
+        # A later plan has the new log's leader epoch, so that it does not find this again.
+        return (Decision(tp, first, same[tp].end, "lost", f"on_data_loss={look.want.on_data_loss}", keep=True),)
 
     return for_each(same, lost)
 

@@ -105,6 +105,13 @@ def plan_window(look: Look, covered: Covered) -> PlanBody:
         logs,
         ids,
     )
+    if left is None and right is not None:
+        old = Covered(covered.stretches, {})
+        low |= {
+            tp: Offset(old.before(start_ms, tp), None, right[tp].topic_id)
+            for tp in low
+            if tp in right and is_other_topic(right[tp], tp, ids)
+        }
     unasked = _keep_unasked(look, covered, low, high, has_left=left is not None, has_right=right is not None)
     lost = {} if left is not None else _hidden(look, covered, low, logs)
     ranges: dict[TopicPartition, PlannedRange] = {}
@@ -114,10 +121,10 @@ def plan_window(look: Look, covered: Covered) -> PlanBody:
     def place(tp: TopicPartition) -> tuple[Offset, PlannedRange, tuple[Decision, ...]]:
         end = covered.offset_in(high, tp)
         at = low.get(tp)
-        if tp in high and is_other_topic(high[tp], tp, ids) and (at is None or not is_other_topic(at, tp, ids)):
-            before = Covered(covered.stretches, {}).before(start_ms, tp)  # in the topic that is no more
-            gone = _loss(look, tp, before, high[tp].offset) if before < high[tp].offset else ()
-            return Offset(end, None, ids.get(tp.topic)), PlannedRange(end, end, logs[tp].leader_epoch), gone
+        if tp in high and is_other_topic(high[tp], tp, ids):  # the window is one of the topic that is no more
+            at, end = at or Offset(0), high[tp].offset
+            gone = _loss(look, tp, at.offset, end) if at.offset < end else ()
+            return at, PlannedRange(end, end, logs[tp].leader_epoch), gone
         if at is not None and is_other_topic(at, tp, ids):
             new = Offset(min(logs[tp].log_start_offset, end), None, ids.get(tp.topic))
             return new, PlannedRange(new.offset, end, logs[tp].leader_epoch), _loss(look, tp, at.offset, None)
@@ -225,9 +232,9 @@ def _hidden(
 
     def hidden(tp: TopicPartition) -> tuple[Decision, ...]:
         before = covered.before(start_ms, tp)
-        until = min(at.get(tp, logs[tp].end_offset), low[tp].offset)
-        is_older_left = tp in first and (tp not in at or first[tp] < at[tp])
-        if is_older_left or until <= before:
+        found = at.get(tp, logs[tp].end_offset)
+        until = min(found, low[tp].offset)
+        if first.get(tp, found) < found or until <= before:
             return ()
         return tuple(d._replace(keep=True) for d in _loss(look, tp, before, until))
 
