@@ -2,6 +2,7 @@
 
 A real broker (or the user's, `KAFKA_BOOTSTRAP_SERVERS`), real Airflow running the DAGs in `dags/`, real Spark. What is
 said at the end is counted from the files of the outputs and from Kafka itself, not from what the package reports.
+With `UI=1` Airflow's pages show the runs afterwards, until Ctrl-C.
 """
 
 import os
@@ -20,6 +21,7 @@ from testbed import airflow_home, jars
 from testbed.broker import BrokerFailed, KafkaBroker
 from testbed.checks import committed_offsets, duplicated_or_missing, files_of_newest_batch, most_attempts, rows_by_batch
 from testbed.dag_runs import RunResult, load_dag, output_to, run_dag
+from testbed.demo_ui import USER, AirflowUi
 from testbed.hours_demo import AT_ONCE, HoursOfADay
 from testbed.java import Java, JavaMissing, find_java
 from testbed.postgres import Postgres, PostgresFailed
@@ -232,6 +234,8 @@ def main(folder: Path = ROOT / ".demo") -> int:
             step(f"Java {java.major} at {java.home}")
             kafka, embedded = stack.enter_context(_cluster(java, folder))
             Demo(kafka, embedded, folder).run(java, stack)
+            if os.environ.get("UI") == "1":
+                _show(folder / "airflow", stack)
     except failures as error:
         print(f"\nThe demo FAILED: {error}", file=sys.stderr)
         return 1
@@ -239,8 +243,20 @@ def main(folder: Path = ROOT / ".demo") -> int:
     return 0
 
 
-def _stop_on_signals(stack: ExitStack) -> None:
-    """End everything and leave, right in the handler: Airflow takes a KeyboardInterrupt for a task's failure."""
+def _show(home: Path, stack: ExitStack) -> None:
+    """Airflow's pages, until a signal ends the demo."""
+    step("Airflow: an api-server with the demo's runs")
+    ui = stack.enter_context(AirflowUi(home))
+    _stop_on_signals(stack, status=0)
+    print(f"\nAirflow: {ui.address}\nUser {USER}, password {ui.password}. Ctrl-C ends it all.", flush=True)
+    ui.wait()
+
+
+def _stop_on_signals(stack: ExitStack, status: int | None = None) -> None:
+    """End everything and leave, right in the handler: Airflow takes a KeyboardInterrupt for a task's failure.
+
+    :param status: of this process then; by default the one that says which signal it was.
+    """
     terminal = os.dup(2)  # standard error itself goes to the log while a DAG runs
 
     def stop(number: int, _: object) -> None:
@@ -248,7 +264,7 @@ def _stop_on_signals(stack: ExitStack) -> None:
             signal.signal(again, signal.SIG_IGN)
         stack.close()
         os.write(terminal, b"\nStopped; nothing is left running.\n")
-        os._exit(128 + number)
+        os._exit(128 + number if status is None else status)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)

@@ -102,16 +102,6 @@ def delta_jars(java: Java, say: Say = silent, minor: str = "4.0") -> list[Path]:
     return fetch(java, f"delta-for-{minor}", pinned(f"delta-{minor}"), f"Delta for Spark {minor} (8 MB, once)", say=say)
 
 
-def delta_dynamodb_jars(java: Java, say: Say = silent) -> list[Path]:
-    """What Delta 4.0's commit coordinator on DynamoDB needs besides, for `spark.jars`.
-
-    :raises JarsMissing: when they cannot be had.
-    """
-    return fetch(
-        java, "delta-dynamodb-1.12.262", pinned("delta-dynamodb"), "AWS's DynamoDB client (4 MB, once)", say=say
-    )
-
-
 def iceberg_jars(java: Java, say: Say = silent, minor: str = "4.0") -> list[Path]:
     """What Spark of that version needs to write Iceberg tables, for `spark.jars`.
 
@@ -129,68 +119,12 @@ def s3a_jars(java: Java, say: Say = silent) -> list[Path]:
     return fetch(java, "s3a-3.4.1", pinned("s3a"), "Hadoop's S3 file system 3.4.1 (15 MB, once)", say=say)
 
 
-def s3a_committer_jars(java: Java, say: Say = silent) -> list[Path]:
-    """What Spark 4.0 needs besides to write through S3's own committers, for `spark.jars`.
-
-    :raises JarsMissing: when they cannot be had.
-    """
-    return fetch(java, "s3a-committers-4.0.0", pinned("s3a-committers"), "Spark's cloud committers 4.0.0", say=say)
-
-
-def kafka_tools_jars(java: Java, say: Say = silent) -> list[Path]:
-    """What Kafka's command line has besides :func:`broker_jars`.
-
-    :raises JarsMissing: when it cannot be had.
-    """
-    return fetch(java, "kafka-tools-4.1.1", pinned("kafka-tools"), "Kafka's command line 4.1.1 (1 MB, once)", say=say)
-
-
-def tiered_storage_jars(java: Java, say: Say = silent) -> list[Path]:
-    """What :func:`broker_jars` lack to keep a second tier of segments in a folder (`LocalTieredStorage`).
-
-    :raises JarsMissing: when it cannot be had.
-    """
-    return fetch(java, "kafka-tiered-4.1.1", pinned("kafka-tiered"), "Kafka's tier in a folder (1 MB, once)", say=say)
-
-
-def msk_iam_jars(java: Java, say: Say = silent) -> list[Path]:
-    """What logs a Java client in at Amazon MSK by IAM, with all that it needs beside Kafka's client.
-
-    :raises JarsMissing: when it cannot be had.
-    """
-    return fetch(java, "msk-iam-2.3.9", pinned("msk-iam"), "Amazon's login for MSK 2.3.9 (10 MB, once)", say=say)
-
-
-def livy_jars(java: Java, say: Say = silent) -> list[Path]:
-    """The jars of a Livy 0.7.1 that runs batches; for :mod:`testbed.livy`.
-
-    :raises JarsMissing: when they cannot be had.
-    """
-    return fetch(java, "livy-0.7.1", pinned("livy"), "Livy 0.7.1 (23 MB, once)", say=say)
-
-
-def yarn_jars(java: Java, say: Say = silent) -> list[Path]:
-    """What a YARN 3.4.1 needs besides PySpark's own jars; for :mod:`testbed.yarn`.
-
-    :raises JarsMissing: when they cannot be had.
-    """
-    return fetch(java, "yarn-3.4.1", pinned("yarn"), "YARN 3.4.1 (52 MB, once)", say=say)
-
-
 def postgresql_jars(java: Java, say: Say = silent) -> list[Path]:
     """The driver of PostgreSQL, for `spark.jars`. The server is `testbed.postgres`.
 
     :raises JarsMissing: when it cannot be had.
     """
     return fetch(java, "postgresql-42.7.14", pinned("postgresql"), "PostgreSQL's driver 42.7.14 (1 MB, once)", say=say)
-
-
-def hudi_jars(java: Java, say: Say = silent) -> list[Path]:
-    """What writes the commits of a Hudi table; Hadoop's, Avro's and Jackson's jars are Spark's.
-
-    :raises JarsMissing: when they cannot be had.
-    """
-    return fetch(java, "hudi-1.1.1", pinned("hudi"), "Hudi's timeline 1.1.1 (4 MB, once)", say=say)
 
 
 def compiler_jars(java: Java, say: Say = silent) -> list[Path]:

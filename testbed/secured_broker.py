@@ -1,8 +1,8 @@
 """A real broker as in production: a private CA, listeners of TLS, and nobody may do what no ACL allows.
 
 `scram` is SASL_SSL with SCRAM-SHA-512, `mtls` is TLS with clients' certificates (the principal is their CN), `oauth` is
-SASL_SSL with OAUTHBEARER and a token server. Where there is a KDC, `kerberos` is SASL_SSL with GSSAPI. The listener
-without authentication is the test's own: its principal, ANONYMOUS, is a super user.
+SASL_SSL with OAUTHBEARER and a token server. The listener without authentication is the test's own: its principal,
+ANONYMOUS, is a super user.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,13 +22,11 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from airflow_kafka_offsets.broker.java_client import ALLOWED_URLS, jaas
 from testbed.broker import BrokerFailed, KafkaBroker
 from testbed.cache import Say, silent
 from testbed.certificates import Authority
 from testbed.jars import KAFKA
 from testbed.java import Java
-from testbed.kdc import REALM, Kdc
 from testbed.ports import free_ports
 from testbed.token_server import AUDIENCE, TokenServer
 
@@ -42,7 +40,6 @@ class SecuredBroker:
     """A broker, its authority and its token server, in a `with` block.
 
     :param passwords: of the users of `scram`, and the secrets of the clients of `oauth`, by name.
-    :param kdc: which knows the users of `kerberos`.
     :param version: Kafka's.
     """
 
@@ -52,7 +49,6 @@ class SecuredBroker:
         passwords: Mapping[str, str],
         java: Java,
         say: Say = silent,
-        kdc: Kdc | None = None,
         version: str = KAFKA,
     ) -> None:
         self.folder = folder
@@ -61,8 +57,6 @@ class SecuredBroker:
         self._own = self.authority.sign("broker")
         self.tokens = TokenServer(passwords, self._own.certificate, self._own.key)
         self._keys = folder / "jwks.json"
-        self.kdc = kdc
-        self._listeners = (*LISTENERS, *(["kerberos"] if kdc else []))
         self._java, self._say, self._version = java, say, version
         self.plain: KafkaBroker
         self._ports: dict[str, int] = {}
@@ -104,17 +98,14 @@ class SecuredBroker:
     def __enter__(self) -> Self:
         self.tokens.__enter__()
         for attempt in range(1, ATTEMPTS + 1):
-            broker, controller, *ports = free_ports(2 + len(self._listeners))
-            self._ports = dict(zip(self._listeners, ports, strict=True))
+            broker, controller, *ports = free_ports(2 + len(LISTENERS))
+            self._ports = dict(zip(LISTENERS, ports, strict=True))
             settings = self._settings(broker, controller)
             self.plain = KafkaBroker(
                 self.folder / f"kafka-{attempt}",
                 config=settings,
                 ports=(broker, controller),
-                jvm=[
-                    f"-D{ALLOWED_URLS}={self._keys.as_uri()}",
-                    *([f"-Djava.security.krb5.conf={self.kdc.config}"] if self.kdc else []),
-                ],
+                jvm=[f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self._keys.as_uri()}"],
                 version=self._version,
                 java=self._java,
                 say=self._say,
@@ -138,8 +129,8 @@ class SecuredBroker:
 
     def _settings(self, broker: int, controller: int) -> dict[str, str]:
         self._keys.write_text(self.tokens.keys())
-        protocols = {name: "SSL" if name == "mtls" else "SASL_SSL" for name in self._listeners}
-        own = [f"{name.upper()}://localhost:{self._ports[name]}" for name in self._listeners]
+        protocols = {name: "SSL" if name == "mtls" else "SASL_SSL" for name in LISTENERS}
+        own = [f"{name.upper()}://localhost:{self._ports[name]}" for name in LISTENERS]
         listeners = [f"PLAINTEXT://127.0.0.1:{broker}", *own]
         security = "org.apache.kafka.common.security"
         oauth = "listener.name.oauth.oauthbearer.sasl"
@@ -168,23 +159,12 @@ class SecuredBroker:
             "listener.name.oauth.sasl.oauthbearer.jwks.endpoint.url": self._keys.as_uri(),
             "listener.name.oauth.sasl.oauthbearer.expected.audience": AUDIENCE,
             "listener.name.oauth.sasl.oauthbearer.expected.issuer": self.tokens.url,
-            **(_kerberos(self.kdc) if self.kdc else {}),
         }
 
     def _ask(self, what: Callable[[AdminClient], Mapping[Any, Any]]) -> None:
         admin = self.plain.admin()  # kept until the futures have resolved
         for future in what(admin).values():
             future.result(30)
-
-
-def _kerberos(kdc: Kdc) -> dict[str, str]:
-    own = "kafka/localhost"
-    login = {"useKeyTab": "true", "storeKey": "true", "keyTab": str(kdc.keytab(own)), "principal": f"{own}@{REALM}"}
-    return {
-        "listener.name.kerberos.sasl.enabled.mechanisms": "GSSAPI",
-        "listener.name.kerberos.gssapi.sasl.jaas.config": jaas("com.sun.security.auth.module.Krb5LoginModule", login),
-        "sasl.kerberos.service.name": "kafka",
-    }
 
 
 def _bindings(name: str, rights: Sequence[Right]) -> list[AclBinding]:

@@ -1,0 +1,177 @@
+"""The page as Airflow's API server gives it, with both logins: who may read it, and what a real run has left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute
+
+from airflow_kafka_offsets.page.plugin import PREFIX, KafkaOffsetsPlugin
+from airflow_kafka_offsets.page.routes import page
+from tests.airflow.conftest import Orders
+from tests.airflow.page_server import PageServer, page_server
+
+ROUTES = sorted(route.path for route in page.routes if isinstance(route, APIRoute))
+
+
+@pytest.fixture(scope="module", params=["simple", "fab"])
+def server(request: pytest.FixtureRequest, airflow_database: None) -> Iterator[PageServer]:
+    with page_server(request.param) as running:
+        yield running
+
+
+RIGHTS_BY_DAG = pytest.mark.parametrize("server", ["fab"], indirect=True)  # the simple login knows none
+
+
+def get(
+    server: PageServer, person: str | None, path: str = "/dags/{dag_id}", dag_id: str = "alpha", **more: Any
+) -> Any:
+    address = f"{PREFIX}{path.format(dag_id=dag_id, batch=1)}"
+    return server.client(person).get(address, params={"pipeline": "orders"} | more)
+
+
+def test_the_page_only_reads() -> None:
+    assert ROUTES == ["/dags/{dag_id}", "/dags/{dag_id}/batches/{batch}"]
+    assert {method for route in page.routes if isinstance(route, APIRoute) for method in route.methods} == {"GET"}
+
+
+@pytest.mark.parametrize("path", ROUTES)
+def test_who_is_not_logged_in_sees_nothing(server: PageServer, path: str) -> None:
+    answer = get(server, None, path)
+    assert (answer.status_code, "Log in to Airflow" in answer.text) == (401, True)
+    client = server.client(None)
+    client.cookies.set("_token", "made.up.token")
+    address = f"{PREFIX}{path.format(dag_id='alpha', batch=1)}?pipeline=orders"
+    assert client.get(address).status_code in {401, 403}
+
+
+@pytest.mark.parametrize("path", ROUTES)
+def test_who_may_read_the_dag_is_answered(server: PageServer, path: str) -> None:
+    answer = get(server, "reader", path)
+    assert (answer.status_code, "DAG alpha has no such pipeline." in answer.text) == (404, True)
+    assert answer.headers["cache-control"] == "no-store"
+
+
+@RIGHTS_BY_DAG
+@pytest.mark.parametrize("path", ROUTES)
+def test_who_may_read_another_dag_is_refused(server: PageServer, path: str) -> None:
+    assert get(server, "other", path).status_code == 403
+    assert get(server, "reader", path, dag_id="beta").status_code == 403
+    in_the_query = f"{PREFIX}{path.format(dag_id='beta', batch=1)}?pipeline=orders&dag_id=alpha"
+    assert server.client("reader").get(in_the_query).status_code == 403
+
+
+@pytest.mark.parametrize("path", ROUTES)
+@pytest.mark.parametrize("dag_id", ["~", "%7E"])
+def test_any_dag_is_no_dag(server: PageServer, path: str, dag_id: str) -> None:
+    """For Airflow ``~`` asks whether the person may read any DAG at all."""
+    for person in server.people:
+        answer = get(server, person, path, dag_id=dag_id)
+        assert (answer.status_code, "There is no DAG ~." in answer.text) == (404, True)
+
+
+@pytest.mark.parametrize("address", ["/dags/alpha", "/dags/alpha?number=0", "/nowhere", "/static/page.css"])
+def test_every_answer_forbids_foreign_scripts_and_frames(server: PageServer, address: str) -> None:
+    client = server.client("reader")
+    first, second = (client.get(f"{PREFIX}{address}").headers for _ in range(2))
+    policy = first["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'nonce-")
+    assert "form-action 'none'" in policy
+    assert "frame-ancestors 'self'" in policy
+    assert "unsafe" not in policy
+    assert policy != second["content-security-policy"], "a nonce is used once"
+    assert first["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(("path", "wrong"), [("/dags/alpha?number=0", "number"), ("/dags/alpha/batches/x", "batch")])
+def test_an_address_that_cannot_be_read_is_said(server: PageServer, path: str, wrong: str) -> None:
+    answer = server.client("reader").get(f"{PREFIX}{path}")
+    assert (answer.status_code, f"{wrong}: Input should be" in answer.text) == (422, True)
+
+
+def test_there_is_no_list_of_the_routes(server: PageServer) -> None:
+    for address in ("/openapi.json", "/docs", "/redoc"):
+        assert server.client("reader").get(f"{PREFIX}{address}").status_code == 404
+
+
+def test_the_plugin_is_installed_with_a_tab_for_the_dag_the_run_and_the_task(server: PageServer) -> None:
+    from airflow.plugins_manager import get_plugin_info
+
+    (plugin,) = (one for one in get_plugin_info() if one["name"] == KafkaOffsetsPlugin.name)
+    assert [view["destination"] for view in plugin["external_views"]] == ["dag", "dag_run", "task_instance"]
+
+
+# ── a real run ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def done(orders: Orders) -> Orders:
+    """A batch of five records, and two that have come since."""
+    orders.produce(5)
+    assert orders.run().state == "success"
+    orders.produce(2)
+    return orders
+
+
+def test_a_run_is_shown_to_the_readers_of_its_dag_and_under_no_other(server: PageServer, done: Orders) -> None:
+    shown = get(server, "reader", dag_id="batch", pipeline=done.topic).text
+    assert "The newest batch is committed." in shown
+    assert 'id="figure-unread"><b>2</b>' in shown or "Kafka has not answered yet" in shown
+    batch = get(server, "reader", "/dags/{dag_id}/batches/{batch}", "batch", pipeline=done.topic).text
+    assert f"{done.topic}-0" in batch
+    run = (
+        shown.partition('data-airflow href="/dags/batch/runs/')[2]
+        .partition('"')[0]
+        .replace("%2B", "+")
+        .replace("%3A", ":")
+    )
+    assert "Batch 1 of" in get(server, "reader", dag_id="batch", pipeline="", run=run, task="orders.commit").text
+    below = server.client("reader", "/airflow").get(f"{PREFIX}/dags/batch?pipeline={done.topic}").text
+    assert f'href="/airflow{PREFIX}/static/page.css"' in below
+
+
+def test_an_xcom_that_somebody_has_made_up_shows_nothing_and_makes_no_object(
+    server: PageServer, done: Orders, orders: Orders
+) -> None:
+    """One of DAG batch_retried is a copy of DAG batch's; one of DAG batch asks for an object of Airflow's."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select, update
+
+    other = replace(orders, dag_id="batch_retried", topic=orders.topic, group=f"{orders.group}-2")
+    assert other.run().state == "success"
+    evil = {"__classname__": "airflow.sdk.definitions.connection.Connection", "__version__": 1, "__data__": {}}
+    with create_session() as session:
+        newest = select(XComModel).where(XComModel.key == "plan").order_by(XComModel.dag_run_id.desc())
+        copied, forged = (
+            session.scalars(newest.where(XComModel.dag_id == dag_id)).first() for dag_id in ("batch", "batch_retried")
+        )
+        forged.value = copied.value
+        session.execute(
+            update(XComModel)
+            .where(XComModel.dag_run_id == copied.dag_run_id, XComModel.key == "summary")
+            .values(key="plan", value=json.dumps(evil))
+            .where(XComModel.task_id == "orders.commit")
+        )
+    answer = get(server, "reader", dag_id="batch_retried", pipeline=done.topic)
+    assert (answer.status_code, "is another DAG" in answer.text, "committed" in answer.text) == (404, True, False)
+    assert "The newest batch is committed." in get(server, "reader", dag_id="batch", pipeline=done.topic).text
+
+
+def test_a_store_that_does_not_answer_is_said(server: PageServer, done: Orders) -> None:
+    from tests.airflow.conftest import STORE
+
+    root = STORE / done.topic / "batches"
+    away = root.with_name("away")
+    root.rename(away)
+    root.write_text("no folder")
+    try:
+        answer = get(server, "reader", dag_id="batch", pipeline=done.topic)
+    finally:
+        root.unlink()
+        away.rename(root)
+    assert (answer.status_code, "AKO-503" in answer.text) == (503, True)
