@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 import sys
+import tomllib
 from datetime import datetime, timedelta
 from types import ModuleType
 from typing import Any
@@ -125,6 +126,14 @@ def test_connections_and_confs_are_json() -> None:
         json.loads(value.strip("'"))
 
 
+def test_extras_and_targets_that_are_named_exist() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    text = "\n".join(page.read_text() for page in PAGES)
+    assert set(re.findall(r"airflow-kafka-offsets\[(\w+)\]", text)) <= set(project["optional-dependencies"])
+    assert set(re.findall(r"(?:`|\$ )make ([a-z-]+)", text)) <= targets
+
+
 @pytest.mark.parametrize("block", blocks("properties"), ids=of_block)
 def test_a_line_of_settings_is_a_name_and_a_value(block: Block) -> None:
     assert [line for line in block.code.splitlines() if not re.fullmatch(r"[\w.-]+=.+", line)] == []
@@ -137,6 +146,5 @@ def test_a_block_names_a_known_language_or_is_no_code() -> None:
 
 def test_the_first_batch_page_runs_the_versions_of_this_project() -> None:
     text = (DOCS / "first-batch.md").read_text()
-    version = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    assert version is not None
-    assert f"airflow_kafka_offsets-{version[1]}-py3-none-any.whl" in text
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"airflow_kafka_offsets-{version}-py3-none-any.whl" in text

@@ -1,0 +1,145 @@
+"""Pages tried as a reader tries them, on a real Kafka, Spark and Airflow: their code is run, and their commands.
+
+Only names that a test must not share with another one are replaced: the DAG, the topic, the group, the lake.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_offsets.cli.main import main
+from testbed.broker import KafkaBroker
+from testbed.checks import committed_offsets
+from testbed.dag_runs import RunResult, load_dag, run_dag
+from tests.docs.pages import DOCS, Block, blocks_of, commands
+
+
+@dataclass
+class Reader:
+    """Somebody who copies from the pages."""
+
+    dags: Path
+    broker: KafkaBroker
+    topic: str
+    group: str
+    lake: Path
+    capsys: pytest.CaptureFixture[str]
+
+    @property
+    def dag_id(self) -> str:
+        return self.topic.replace("-", "_")
+
+    @property
+    def file(self) -> Path:
+        return self.dags / f"{self.dag_id}.py"
+
+    def own(self, text: str) -> str:
+        """The text with names of the test's own."""
+        names = {
+            "localhost:9092": self.broker.bootstrap_servers,
+            "orders_to_lake": self.dag_id,
+            "orders_by_my_job": self.dag_id,
+            "orders-to-lake": self.group,
+            '"orders", f': f'"{self.topic}", f',
+            '["orders"]': f'["{self.topic}"]',
+            "orders-3:4711": f"{self.topic}-0:3",
+            "orders-1:337": f"{self.topic}-0:1",
+            "/tmp/lake": str(self.lake),
+            '"/lake': f'"{self.lake}',
+            "jobs/orders.py": str(self.lake / "orders_job.py"),
+        }
+        for theirs, own in names.items():
+            text = text.replace(theirs, own)
+        return text
+
+    def block(self, page: str, having: str) -> Block:
+        found = [block for block in blocks_of(DOCS / page) if block.language == "python" and having in block.code]
+        return found[0]
+
+    def python(self, page: str, having: str) -> None:
+        exec(compile(self.own(self.block(page, having).code), page, "exec"), {"__name__": page})
+
+    def run(self, page: str, having: str, **other: str) -> RunResult:
+        """One run of the page's DAG.
+
+        :param other: texts that are another one in this run.
+        """
+        code = self.own(self.block(page, having).code)
+        for text, instead in other.items():
+            code = code.replace(f'"{text}": 2', f'"{text}": {instead}')
+        self.file.write_text(code)
+        return run_dag(load_dag(self.file, self.dag_id))
+
+    def command(self, page: str, having: str) -> str:
+        """What the page's first command with these words prints; it ends with status 0."""
+        lines = [
+            line for where, line in commands("kafka-offsets") if where.startswith(f"docs/{page}:") and having in line
+        ]
+        words = shlex.split(self.own(lines[0]))[1:]
+        self.capsys.readouterr()
+        assert main(words) == 0, words
+        return self.capsys.readouterr().out
+
+    @property
+    def committed(self) -> dict[int, int]:
+        return committed_offsets(self.broker, self.group, self.topic)
+
+    def values(self, output: str) -> list[Any]:
+        import pyarrow.parquet
+
+        files = sorted(self.lake.glob(f"{output}/kafka_batch=*/*.parquet"))
+        return [row for file in files for row in pyarrow.parquet.ParquetFile(file).read().to_pylist()]
+
+
+@pytest.fixture
+def reader(
+    airflow: Path, broker: KafkaBroker, topic: Callable[..., str], group: str, tmp_path: Path, capsys: Any
+) -> Iterator[Reader]:
+    somebody = Reader(airflow / "dags", broker, topic(1, prefix="tried"), group, tmp_path / "lake", capsys)
+    somebody.lake.mkdir()
+    yield somebody
+    somebody.file.unlink(missing_ok=True)
+
+
+def test_the_first_batch_from_the_producer_to_the_lag(reader: Reader) -> None:
+    reader.python("first-batch.md", "Producer")
+    assert reader.run("first-batch.md", "with DAG(").state == "success"
+    assert reader.run("first-batch.md", "with DAG(").states("orders.spark") == ["skipped"]
+
+    assert sorted(row["id"] for row in reader.values("orders")) == [0, 1, 2]
+    assert reader.committed == {0: 3}
+    assert "committed" in reader.command("first-batch.md", "show")
+    assert "0 unread records" in reader.command("first-batch.md", "lag")
+    assert reader.topic in reader.command("monitor.md", "show orders_to_lake.orders --offset").replace("\n", "")
+    assert reader.command("monitor.md", "audit orders_to_lake.orders")
+    assert "SELECT" in reader.command("monitor.md", "--sql")
+
+
+def test_a_bad_record_fails_the_batch_and_is_skipped_by_the_printed_command(reader: Reader) -> None:
+    reader.python("first-batch.md", "Producer")
+    reader.broker.produce(reader.topic, [(0, None, b"not JSON", None)])
+    failed = reader.run("first-batch.md", "with DAG(", retries="0")
+    assert failed.states("orders.spark") == ["failed"]
+    assert reader.committed == {}
+
+    assert "3 " in reader.command("bad-records.md", "skip")
+    assert reader.run("first-batch.md", "with DAG(").state == "success"
+    assert sorted(row["id"] for row in reader.values("orders")) == [0, 1, 2]
+    assert reader.committed == {0: 4}
+    assert reader.command("reset-and-skip.md", "--start current")
+
+
+def test_a_job_of_the_readers_own_reports(reader: Reader) -> None:
+    job = reader.block("existing-dag.md", "for_each_batch").code
+    (reader.lake / "orders_job.py").write_text(reader.own(job))
+    reader.broker.produce(reader.topic, [(0, None, json.dumps({"id": n}).encode(), None) for n in range(4)])
+    assert reader.run("existing-dag.md", "before_commit=").state == "success"
+    assert len(reader.values("orders")) == 4
+    assert reader.committed == {0: 4}
