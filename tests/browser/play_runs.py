@@ -1,0 +1,65 @@
+"""``python tests/browser/play_runs.py FILE RUNS``: users, and runs of DAGs, in the Airflow of the environment.
+
+``RUNS`` is JSON: ``[dag_id, conf, records, state]`` for each run, where records come to the topic before the run; a run
+without a DAG is records alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).parents[2]))  # behind what is installed
+
+from confluent_kafka import Producer
+
+from testbed.dag_runs import load_dag, run_dag
+
+# What Airflow asks for before it shows a DAG with the tabs of plugins; and each person's own DAGs.
+EVERYBODY = [("can_read", what) for what in ("DAG Runs", "Task Instances", "DAG Code", "Plugins", "Website", "XComs")]
+RIGHTS = {
+    "reader": [("can_read", "DAG:orders_to_lake"), ("can_read", "DAG:evil"), ("can_read", "DAG:by_hour")],
+    "other": [("can_read", "DAG:evil")],
+}
+
+
+def produce(count: int) -> None:
+    kafka = json.loads(json.loads(os.environ["AIRFLOW_CONN_KAFKA_DEFAULT"])["extra"])
+    producer = Producer({"bootstrap.servers": kafka["bootstrap.servers"]})
+    for n in range(count):
+        partition = (0, 0, 0, 1, 1, 2)[n % 6]
+        producer.produce("orders", str(n).encode(), partition=partition, timestamp=int(time.time() * 1000))
+    producer.flush()
+
+
+def add_users() -> None:
+    """Those of the FAB login; the simple one has them in its settings."""
+    if "fab" not in os.environ.get("AIRFLOW__CORE__AUTH_MANAGER", ""):
+        return
+    from airflow.providers.fab.auth_manager.cli_commands.utils import get_application_builder
+
+    with get_application_builder() as builder:
+        security = builder.sm
+        for name, rights in RIGHTS.items():
+            role = security.add_role(name)
+            for right in (*EVERYBODY, *rights):
+                security.add_permission_to_role(role, security.create_permission(*right))
+            assert security.add_user(name, name, name, f"{name}@example.org", role, name), name
+
+
+def main(file: str, runs: str) -> None:
+    add_users()
+    dags: dict[str, Any] = {}
+    for dag_id, conf, records, state in json.loads(runs):
+        produce(records)
+        if dag_id is not None:
+            dags.setdefault(dag_id, load_dag(Path(file), dag_id))
+            assert run_dag(dags[dag_id], conf=conf).state == state, (dag_id, conf)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
