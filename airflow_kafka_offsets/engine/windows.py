@@ -35,7 +35,7 @@ def turn(
     """
     assert want.window is not None
     last = newest.first_plan.window if newest is not None else None
-    if newest is not None and last is not None and log.batch_of_window(last) is None:
+    if newest is not None and last is not None and not newest.is_committed:  # no run is given a batch without the name
         log.name_window(last, newest.number)
     if (number := log.batch_of_window(want.window)) is not None:
         return log.existing(number)

@@ -147,8 +147,12 @@ class PipelineLog:
     # ── names ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def batch_of(self, run: RunKey) -> int | None:
-        """The number of the batch that a run is bound to."""
-        return self._number(self._run(run))
+        """The number of the batch that a run is bound to; ``None``: none, as of each new run.
+
+        Listed first: a remote store makes sure that it is there by a listing, which would follow a get of nothing.
+        """
+        folder, _, name = self._run(run).rpartition("/")
+        return self._number(f"{folder}/{name}") if name in self.store.list(folder) else None
 
     def bind(self, run: RunKey, number: int) -> int:
         """Bind a run to a batch, once. Returns the number that it is bound to."""
