@@ -50,13 +50,13 @@ Counter = Literal[
 
 
 @contextmanager
-def measured(step: Literal["resolve", "commit"], pipeline: str) -> Iterator[None]:
-    """Send how long the step took, and how it ended: ``done``, or the error's name."""
+def measured(step: Literal["resolve", "commit"], pipeline: str) -> Iterator[int]:
+    """Send how long the step took, and how it ended: ``done``, or the error's name. Gives the time of its begin."""
     outcome, began = "done", time.monotonic()
     duration: Gauge = "resolve_seconds" if step == "resolve" else "commit_seconds"
     ended: Counter = "resolves" if step == "resolve" else "commits"
     try:
-        yield
+        yield now_ms()
     except Exception as error:  # of any kind: it is named and goes on
         outcome = type(error).__name__
         raise
@@ -76,26 +76,32 @@ def measured_commit(log: PipelineLog, number: int, kafka: Cluster) -> Iterator[d
         with measured("commit", log.pipeline_id):
             yield found
     finally:
-        try:
+        with _no_reason_to_fail(log):
             batch = log.batch(number)
-            if batch is not None and batch.is_closed and batch.commits[-1].at_ms >= began_ms:
-                _send_batch(batch)
-                found |= send_lag(log, kafka, batch) if len(batch.commits) == 1 else {}
-        except KafkaOffsetsError as error:  # as below
-            _LOG.warning("Batch %s of pipeline %s is not in the metrics: %s", number, log.pipeline_id, error)
+            if batch is not None and _send_batch(batch, began_ms) and len(batch.commits) == 1:
+                found |= _send_lag(log, kafka, batch)
 
 
-def send_lag(log: PipelineLog, kafka: Cluster, newest: Batch | None = None) -> dict[str, int]:
-    """The lag of a pipeline in sequence as ``{"lag": records}``; empty where it is not known.
+def send_nothing(log: PipelineLog, kafka: Cluster, began_ms: int) -> None:
+    """Send the figures of a run without a Spark job: its lag, and an empty batch that resolve has committed itself."""
+    with _no_reason_to_fail(log):
+        newest = log.newest()
+        if newest is not None:
+            _send_batch(newest, began_ms)
+            _send_lag(log, kafka, newest)
 
-    :param newest: its newest batch; ``None``: it is looked up.
-    """
+
+@contextmanager
+def _no_reason_to_fail(log: PipelineLog) -> Iterator[None]:
     try:
-        newest = newest or log.newest()
-        lag = None if newest is None else lag_of_pipeline(log, newest, kafka, with_times=False)
-    except KafkaOffsetsError as error:  # a figure is no reason for a task to fail
-        _LOG.warning("The lag of pipeline %s is not in the metrics: %s", log.pipeline_id, error)
-        return {}
+        yield
+    except KafkaOffsetsError as error:
+        _LOG.warning("Figures of pipeline %s are not in the metrics: %s", log.pipeline_id, error)
+
+
+def _send_lag(log: PipelineLog, kafka: Cluster, newest: Batch) -> dict[str, int]:
+    """``{"lag": records}``; empty by window and on another cluster."""
+    lag = lag_of_pipeline(log, newest, kafka, with_times=False)
     if lag is None:
         return {}
     unread = sum(one.unread for one in lag.values())
@@ -103,7 +109,10 @@ def send_lag(log: PipelineLog, kafka: Cluster, newest: Batch | None = None) -> d
     return {"lag": unread}
 
 
-def _send_batch(batch: Batch) -> None:
+def _send_batch(batch: Batch, began_ms: int) -> bool:
+    """``False``: it was not committed since then."""
+    if not batch.is_closed or batch.commits[-1].at_ms < began_ms:
+        return False
     row, at_s = batch_row(batch), batch.commits[-1].at_ms / 1000
     lost, skipped = (row["given_up"].get(kind, 0) for kind in ("lost", "skipped"))
     gauges: dict[Gauge, float] = {"committed_at_seconds": at_s}
@@ -111,11 +120,12 @@ def _send_batch(batch: Batch) -> None:
     gauges |= {"bad_at_seconds": at_s} if row["bad"] else {}
     _gauges(batch.plan.pipeline, gauges)
     if len(batch.commits) > 1:  # a batch that is done again is the same records
-        return
+        return True
     counts: dict[Counter, int] = {"records_planned": row["offsets"], "records_lost": lost, "records_skipped": skipped}
     if batch.plan.require_report:
         counts |= {"records_rows": row["rows"], "records_bad": row["bad"], "records_filtered": row["filtered"]}
     _counts(batch.plan.pipeline, counts)
+    return True
 
 
 def _gauges(pipeline: str, values: Mapping[Gauge, float]) -> None:

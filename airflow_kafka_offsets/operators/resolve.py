@@ -70,7 +70,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
     ui_color = "#e6f2e6"
     writes = False
     job: Any = None
-    """What the packaged job writes: the pair of a sink and rows (or ``None``); ``kafka_spark_batch`` sets it."""
+    """What the packaged jobs write: a sink, rows and merge, the last two or ``None``; ``kafka_spark_batch`` sets it."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
         from airflow_kafka_offsets.engine.work import Nothing
         from airflow_kafka_offsets.hooks.checkpoint import configured_store
         from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-        from airflow_kafka_offsets.hooks.metrics import measured, send_lag
+        from airflow_kafka_offsets.hooks.metrics import measured, send_nothing
         from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
         run, hook = run_key(context), KafkaOffsetsHook(self.kafka_config_id)
@@ -150,10 +150,10 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
         for warning in request.warnings:
             self.log.warning(warning)
         log = PipelineLog(configured_store(self.checkpoint_location), request.pipeline_id)
-        with hook.open_cluster() as cluster, measured("resolve", request.pipeline_id):
+        with hook.open_cluster() as cluster, measured("resolve", request.pipeline_id) as began_ms:
             work = resolve(request, run, log, cluster, AirflowOf(context, request.pipeline_id))
-            if isinstance(work, Nothing):  # no commit follows, which would send the lag
-                send_lag(log, cluster)
+            if isinstance(work, Nothing):  # no commit task follows
+                send_nothing(log, cluster, began_ms)
         return work, hook.client_config["bootstrap.servers"]
 
     def _job_object(self, topics: Sequence[str]) -> dict[str, Any] | None:
@@ -163,8 +163,8 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
 
         if self.job is None:
             return None
-        sink, rows = self.job
-        return job_object(sink, rows, schemas_of(rows, topics, registry_of) if rows is not None else {})
+        sink, rows, merge = self.job
+        return job_object(sink, rows, schemas_of(rows, topics, registry_of) if rows is not None else {}, merge)
 
     def _parameters(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _PARAMETERS}

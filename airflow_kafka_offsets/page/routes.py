@@ -85,7 +85,7 @@ def of_dag_run_or_task(
         return _batch(request, dag_id, of_run, of_run.batch)
     plan = choose(plans, pipeline, task_id=task)
     if plan is None:
-        none = "has no such pipeline." if pipeline else "has no pipeline: no task has resolved Kafka offsets yet."
+        none = "has no such pipeline." if pipeline else "has no pipeline: no run has read a batch yet."
         raise HTTPException(404 if pipeline else 200, f"DAG {dag_id} {none}")
     log, hook = open_pipeline(plan)
     _, newest = together(log.store, partial(require_dag, dag_id, plan, log), log.newest)

@@ -105,7 +105,7 @@ def site(request: pytest.FixtureRequest, browser: Any, java: Java, tmp_path_fact
         say(f"The page with the {login} login: runs, then a server …")
         with server:
             lake = {"lake": str(folder / "lake")}
-            runs = [*RUNS, ["evil", {}, 0, "success"], *windows(), [None, {}, 75, ""]]
+            runs = [*windows(), *RUNS, ["evil", {}, 0, "success"], [None, {}, 75, ""]]
             play(server, [[dag_id, {**conf, **lake}, count, state] for dag_id, conf, count, state in runs])
             yield Site(server, login, browser)
 
@@ -123,7 +123,7 @@ def windows() -> list[Any]:
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     begins = [hour - timedelta(hours=n) for n in (5, 3, 2)]
     bounds = [{"since": at.isoformat(), "until": (at + timedelta(hours=1)).isoformat()} for at in begins]
-    return [["by_hour", conf, 0, "success"] for conf in bounds]
+    return [["by_hour", conf, 6, "success"] for conf in bounds]
 
 
 @pytest.fixture

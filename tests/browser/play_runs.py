@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,16 @@ RIGHTS = {
 }
 
 
-def produce(count: int) -> None:
+def produce(count: int, at: str) -> None:
+    """
+    :param at: the time of the records; empty: now.
+    """
+    timestamp = datetime.fromisoformat(at).timestamp() if at else time.time()
     kafka = json.loads(json.loads(os.environ["AIRFLOW_CONN_KAFKA_DEFAULT"])["extra"])
     producer = Producer({"bootstrap.servers": kafka["bootstrap.servers"]})
     for n in range(count):
         partition = (0, 0, 0, 1, 1, 2)[n % 6]
-        producer.produce("orders", str(n).encode(), partition=partition, timestamp=int(time.time() * 1000))
+        producer.produce("orders", str(n).encode(), partition=partition, timestamp=int(timestamp * 1000))
     producer.flush()
 
 
@@ -55,7 +60,7 @@ def main(file: str, runs: str) -> None:
     add_users()
     dags: dict[str, Any] = {}
     for dag_id, conf, records, state in json.loads(runs):
-        produce(records)
+        produce(records, conf.get("since", ""))
         if dag_id is not None:
             dags.setdefault(dag_id, load_dag(Path(file), dag_id))
             assert run_dag(dags[dag_id], conf=conf).state == state, (dag_id, conf)

@@ -110,7 +110,6 @@ def test_a_screen_reader_finds_its_way(site: Site, looked_at: LookedAt, scheme: 
 def test_a_calendar_shows_the_window_that_is_missing(site: Site, looked_at: LookedAt, scheme: str) -> None:
     page = looked_at("reader", color_scheme=scheme)
     page.goto(site.page_of("by_hour"))
-    print(page.locator("main").inner_text())
     assert page.locator(".calendar li.bad").count() == 1
     assert page.locator(".calendar .pill.good").count() == 3
     picture(page, f"windows-{scheme}", page) if (site.login, scheme) == ("simple", "dark") else None

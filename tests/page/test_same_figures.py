@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_offsets import clock
 from airflow_kafka_offsets.cli.call import World
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.engine.commit import commit
-from airflow_kafka_offsets.engine.work import Work
+from airflow_kafka_offsets.engine.work import Nothing, Work
 from airflow_kafka_offsets.errors import GroupActive
 from airflow_kafka_offsets.hooks import metrics
+from testbed.topics import wait_for
 from tests.cluster.memory import InMemoryCluster
 from tests.engine.pipeline import Pipeline, tp, whole_counts
 from tests.page.conftest import Html
@@ -119,6 +121,7 @@ def test_a_batch_is_counted_once_and_a_commit_that_fails_is_named(
     for _ in range(2):  # the commit stands after the first try, and the group cannot follow
         with suppress(GroupActive), metrics.measured_commit(pipeline.log, 1, cluster):
             commit(work.given(), pipeline.log, cluster)
+        wait_for("a later millisecond", lambda: clock.now_ms() > pipeline.log.existing(1).commits[-1].at_ms)
     assert sent.counts["records_rows",] == 5
     assert sent.counts["commits", "GroupActive"] == 2
     assert sent.gauges["lag"] == 0
@@ -135,7 +138,26 @@ def test_what_is_not_known_is_not_sent(cluster: InMemoryCluster, pipeline: Pipel
     with pytest.raises(ZeroDivisionError), metrics.measured("resolve", "orders"):
         raise ZeroDivisionError
     assert sent.counts["resolves", "ZeroDivisionError"] == 1
-    assert metrics.send_lag(pipeline.log, InMemoryCluster("another")) == {}
+    lag_before = sent.gauges.pop("lag")
+    metrics.send_nothing(pipeline.log, InMemoryCluster("another"), 0)
+    assert "lag" not in sent.gauges
+    cluster.produce(tp(1), [cluster.now_ms] * 3)
+    metrics.send_nothing(pipeline.log, cluster, clock.now_ms() + 1)
+    assert sent.gauges["lag"] == lag_before + 3
+
+
+def test_an_empty_batch_that_resolve_has_committed_is_sent_with_what_was_lost(
+    cluster: InMemoryCluster, pipeline: Pipeline, sent: Sent
+) -> None:
+    cluster.produce(tp(0), [cluster.now_ms] * 5)
+    pipeline.whole_run()
+    cluster.produce(tp(0), [cluster.now_ms] * 4)
+    cluster.delete_records(tp(0), 9)
+    with metrics.measured("resolve", "orders") as began_ms:
+        assert isinstance(pipeline.resolve(on_data_loss="advance"), Nothing)
+        metrics.send_nothing(pipeline.log, cluster, began_ms)
+    assert sent.counts["records_lost",] == 4
+    assert (sent.gauges["lag"], "lost_at_seconds" in sent.gauges) == (0, True)
 
 
 def test_tags_have_the_characters_that_airflow_sends() -> None:
