@@ -20,7 +20,6 @@ from airflow_kafka_offsets.hooks.run import PLAN_XCOM
 from airflow_kafka_offsets.hooks.versions import connections_in_the_database
 from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.kafka_values import RunKey
-from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
 _MOST = 500
@@ -90,15 +89,12 @@ def require_dag(dag_id: str, plan: Pushed, log: PipelineLog) -> None:
     :raises InvalidRequest: it does not.
     """
     batch = log.batch(plan.batch)
-    if batch is None or batch.plan.key != plan.key or not _is_of(dag_id, batch):
+    dags = {entry.by.run.dag_id for entry in batch.entries if entry.by.run} if batch else set()
+    if batch is None or batch.plan.key != plan.key or dag_id not in dags:
         raise InvalidRequest(
             (f"DAG {dag_id!r} has no pipeline {plan.pipeline!r} in {plan.checkpoint_location}: its log was lost, "
              "replaced, or is another DAG's.",)
         )  # fmt: skip
-
-
-def _is_of(dag_id: str, batch: Batch) -> bool:
-    return any(entry.by.run is not None and entry.by.run.dag_id == dag_id for entry in batch.entries)
 
 
 def run_state(run: RunKey) -> str | None:

@@ -104,7 +104,7 @@ def of_dag_run_or_task(
         about={"group": newest.plan.group_id, "log": log.store.uri, "output": newest.output},
         sentence=sentence(row, unread, now, run_state),
         figures=figures(row, unread, now),
-        todos=todos(log, plan.kafka_config_id, row, unread, run_state),
+        todos=todos(log, plan.kafka_config_id, rows, unread, run_state),
         rows=rows,
         stretches=stretches,
         number=number,
@@ -131,7 +131,7 @@ def _batch(
     if found is None:
         raise HTTPException(404, f"Pipeline {plan.pipeline} has no batch {batch}.")
     view = batch_view(log, found, number, order)
-    pages = max(1, -(-view.all_partitions // PARTITIONS))
+    pages = max(1, -(-view["all_partitions"] // PARTITIONS))
     about: dict[str, Any] = {"pipeline": plan.pipeline, "number": number, "pages": pages, "order": order}
     return shown(request, "batch.html", view=view, looked_at_ms=now_ms(), **about)
 

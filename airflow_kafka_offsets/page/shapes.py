@@ -25,20 +25,13 @@ class Piece(NamedTuple):
     height: float
 
 
-class Bar(NamedTuple):
-    row: Mapping[str, Any]
-    pieces: Sequence[Piece]
+Bar = tuple[Mapping[str, Any], Sequence[Piece]]
+Grid = Sequence[tuple[float, int]]
 
 
-class Chart(NamedTuple):
-    """:ivar grid: a height, and the number of records that stands there."""
+def chart_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Bar], Grid]:
+    """A bar for each batch; and heights, with the number of records that stands there.
 
-    bars: Sequence[Bar]
-    grid: Sequence[tuple[float, int]]
-
-
-def chart_of(rows: Sequence[Mapping[str, Any]]) -> Chart:
-    """
     :param rows: the oldest first.
     """
     most = max((sum(_counts(row).values()) for row in rows), default=0)
@@ -55,8 +48,8 @@ def chart_of(rows: Sequence[Mapping[str, Any]]) -> Chart:
                 pieces.append(
                     Piece(kind, round(LEFT + at * slot, 1), round(y, 1), round(slot * 0.72, 1), round(height, 1))
                 )
-        bars.append(Bar(row, pieces))
-    return Chart(bars, [(FLOOR - (FLOOR - TOP) * at / top, at) for at in (0, top // 2, top)])
+        bars.append((row, pieces))
+    return bars, [(FLOOR - (FLOOR - TOP) * at / top, at) for at in (0, top // 2, top)]
 
 
 def _counts(row: Mapping[str, Any]) -> dict[str, int]:
@@ -77,9 +70,7 @@ class Cell(NamedTuple):
     row: Mapping[str, Any] | None
 
 
-class Day(NamedTuple):
-    on: date
-    cells: Sequence[Cell]
+Day = tuple[date, list[Cell]]
 
 
 def weeks_of(rows: Sequence[Mapping[str, Any]], stretches: Sequence[Stretch]) -> list[list[Day]]:
@@ -99,6 +90,6 @@ def weeks_of(rows: Sequence[Mapping[str, Any]], stretches: Sequence[Stretch]) ->
     weeks = []
     while day <= max(by_day):
         week = [day + timedelta(days=n) for n in range(7)]
-        weeks.append([Day(on, by_day.get(on, ())) for on in week])
+        weeks.append([(on, by_day.get(on, [])) for on in week])
         day += timedelta(days=7)
     return weeks

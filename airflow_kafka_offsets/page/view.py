@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from shlex import quote
-from typing import Any, NamedTuple
+from typing import Any
 
 from airflow_kafka_offsets.engine.history import (
     attempt_rows,
@@ -41,20 +41,6 @@ _UNFINISHED = {
 }
 
 
-class Phrase(NamedTuple):
-    """:ivar tone: ``good``, ``bad``, ``open`` or empty."""
-
-    text: str
-    tone: str = ""
-
-
-class Todo(NamedTuple):
-    """What needs a person, and the command to copy."""
-
-    why: str
-    command: str
-
-
 def page_row(batch: Batch) -> dict[str, Any]:
     """The row of a batch, with the run that owns it."""
     return {**batch_row(batch), "run": batch.owner.run}
@@ -74,34 +60,34 @@ def stretches_of(log: PipelineLog, newest: Batch) -> Sequence[Stretch]:
 # ── words ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def sentence(row: Row, unread: Unread | None, now_ms: int, state_of: StateOfRun) -> list[Phrase]:
-    """State, unread, since when.
+def sentence(row: Row, unread: Unread | None, now_ms: int, state_of: StateOfRun) -> list[tuple[str, str]]:
+    """State, unread, since when: each phrase with its tone, ``good``, ``bad``, ``open`` or empty.
 
     :param row: of the newest batch.
     :param unread: ``None`` by window, where no position can be behind.
     """
     said = [*_state(row, now_ms, state_of)]
     if unread is not None and unread.records is None:
-        said.append(Phrase(f"The number of unread records is not known: {unread.why}"))
+        said.append((f"The number of unread records is not known: {unread.why}", ""))
     elif unread is not None and unread.records:
         oldest = "" if unread.oldest_ms is None else f", the oldest since {iso(unread.oldest_ms)}"
-        said.append(Phrase(f"{counted(unread.records, 'record')} unread{oldest}."))
+        said.append((f"{counted(unread.records, 'record')} unread{oldest}.", ""))
     elif unread is not None:
-        said.append(Phrase("No record is unread."))
+        said.append(("No record is unread.", ""))
     given_up = row["given_up"].get("lost", 0) + row["given_up"].get("skipped", 0)
     wrong = {"bad": row["bad"] or 0, "lost or skipped": given_up}
     words = [f"{counted(count, 'record')} {what}" for what, count in wrong.items() if count]
-    return [*said, Phrase(f"In batch {row['batch']}: {', '.join(words)}.", "bad")] if words else said
+    return [*said, (f"In batch {row['batch']}: {', '.join(words)}.", "bad")] if words else said
 
 
-def _state(row: Row, now_ms: int, state_of: StateOfRun) -> list[Phrase]:
+def _state(row: Row, now_ms: int, state_of: StateOfRun) -> list[tuple[str, str]]:
     if row["state"] == "committed":
         about = f"Batch {row['batch']} was committed {ago(row['at'], now_ms)} ago."
-        return [Phrase("The newest batch is committed.", "good"), Phrase(about)]
+        return [("The newest batch is committed.", "good"), (about, "")]
     about = f"Batch {row['batch']} is {_UNFINISHED[row['state']]}"
     if is_active(row, state_of):
-        return [Phrase(f"{about}, since {row['at']}.", "open")]
-    return [Phrase(f"{about}, and no run is at work on it since {row['at']}.", "bad")]
+        return [(f"{about}, since {row['at']}.", "open")]
+    return [(f"{about}, and no run is at work on it since {row['at']}.", "bad")]
 
 
 def is_active(row: Row, state_of: StateOfRun) -> bool:
@@ -110,17 +96,22 @@ def is_active(row: Row, state_of: StateOfRun) -> bool:
 
 
 def todos(
-    log: PipelineLog, kafka_config_id: str, row: Row, unread: Unread | None, state_of: StateOfRun
-) -> list[Todo]:  # fmt: skip
-    """What needs a person. ``kafka-offsets plan`` writes nothing and prints why a run is refused, and the way on."""
-    whys = [] if unread is None else [f"{counted(n, 'partition')}: {note}." for note, n in unread.notes.items()]
-    if row["state"] != "committed" and not is_active(row, state_of):
-        whys.insert(0, f"{row['owner'].capitalize()} has ended without the commit. The log of its task says why.")
-    of_window = "".join(
-        f" --{name} timestamp:{bound}" for name, bound in zip(("start", "end"), row["window"] or (), strict=False)
-    )
-    where = f"--kafka-config-id {quote(kafka_config_id)} --checkpoint-location {quote(log.store.uri)}"
-    return [Todo(why, f"kafka-offsets plan {quote(log.pipeline_id)}{of_window} {where}") for why in whys]
+    log: PipelineLog, kafka_config_id: str, rows: Sequence[Row], unread: Unread | None, state_of: StateOfRun
+) -> list[tuple[str, str]]:
+    """What needs a person, and the command to copy: it writes nothing, and prints why a run is refused."""
+
+    def command(bounds: Sequence[str] | None) -> str:
+        window = "" if bounds is None else " --start timestamp:{} --end timestamp:{}".format(*bounds)
+        where = f"--kafka-config-id {quote(kafka_config_id)} --checkpoint-location {quote(log.store.uri)}"
+        return f"kafka-offsets plan {quote(log.pipeline_id)}{window} {where}"
+
+    left = [row for row in rows if row["state"] != "committed" and not is_active(row, state_of)]
+    notes = {} if unread is None else unread.notes
+    return [
+        *((f"Batch {row['batch']} was left by {row['owner']}: its task's log says why.", command(row["window"]))
+          for row in left),
+        *((f"{counted(n, 'partition')}: {note}.", command(None)) for note, n in notes.items()),
+    ]  # fmt: skip
 
 
 def figures(row: Row, unread: Unread | None, now_ms: int) -> list[tuple[str, str, str]]:
@@ -156,20 +147,9 @@ def ago(at: str, now_ms: int) -> str:
 # ── one batch ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class BatchView(NamedTuple):
-    """:ivar partitions: those of this page; ``all_partitions`` counts the others, too."""
+def batch_view(log: PipelineLog, batch: Batch, page: int, order: str) -> dict[str, Any]:
+    """One batch with its entries, attempts, decisions and this page of its partitions.
 
-    row: Row
-    asked: str
-    entries: Sequence[Row]
-    attempts: Sequence[Row]
-    decisions: Sequence[Row]
-    partitions: Sequence[Row]
-    all_partitions: int
-
-
-def batch_view(log: PipelineLog, batch: Batch, page: int, order: str) -> BatchView:
-    """
     :param order: of the partitions: ``offsets``, the largest first, or by name.
     """
     reports = [partial(log.report, batch, attempt) for attempt in batch.attempts[-1:] if attempt.is_reported]
@@ -182,12 +162,12 @@ def batch_view(log: PipelineLog, batch: Batch, page: int, order: str) -> BatchVi
     rows = range_rows(log, batch, body)
     if order == "offsets":
         rows.sort(key=lambda row: -row["offsets"])
-    return BatchView(
-        row=page_row(batch),
-        asked=batch.plan.asked,
-        entries=entry_rows(batch),
-        attempts=attempts,
-        decisions=[decision_row(decision) for decision in body.decisions[:PARTITIONS]],
-        partitions=rows[(page - 1) * PARTITIONS : page * PARTITIONS],
-        all_partitions=len(rows),
-    )
+    return {
+        "row": page_row(batch),
+        "asked": batch.plan.asked,
+        "entries": entry_rows(batch),
+        "attempts": attempts,
+        "decisions": [decision_row(decision) for decision in body.decisions[:PARTITIONS]],
+        "partitions": rows[(page - 1) * PARTITIONS : page * PARTITIONS],
+        "all_partitions": len(rows),
+    }

@@ -231,7 +231,19 @@ def test_windows_are_a_calendar_in_which_a_missing_one_is_seen(
     assert shown.text.count("not planned") == 1
     assert "04:00–05:00 not planned" in shown.text
     assert "03:00–04:00 committed" in shown.text
-    assert "unread" not in shown.partition("<h2")[0]
+    assert 'class="todo"' not in shown
+
+
+def test_a_window_that_was_left_brings_its_own_command(
+    cluster: InMemoryCluster, pipeline: Pipeline, page: Page
+) -> None:
+    now = cluster.now_ms
+    cluster.produce(tp(0), [now - 7 * HOUR])
+    pipeline.work(want=pipeline.window(now - 8 * HOUR, now - 6 * HOUR))
+    pipeline.whole_run(want=pipeline.window(now - HOUR, now))
+    shown = page()
+    assert "Batch 1 was left by run dag/run1/resolve" in shown.text
+    assert "kafka-offsets plan orders --start timestamp:2027-01-15T00:00Z --end timestamp:2027-01-15T02:00Z " in shown
 
 
 def test_a_calendar_begins_on_a_monday_and_has_no_endless_past() -> None:
@@ -239,7 +251,7 @@ def test_a_calendar_begins_on_a_monday_and_has_no_endless_past() -> None:
         return {"batch": 1, "window": [f"{day}T00:00Z", f"{day}T01:00Z"]}
 
     weeks = shapes.weeks_of([row("2026-11-26"), row("2020-01-01")], [])
-    assert {week[0].on.weekday() for week in weeks} == {0}
+    assert {week[0][0].weekday() for week in weeks} == {0}
     assert len(weeks) <= 7
     assert shapes.weeks_of([{"window": None}], [Stretch(0, 1, {}, {})]) == []
 
@@ -251,16 +263,16 @@ def test_a_bar_is_as_high_as_its_records_and_never_invisible() -> None:
         {"offsets": 500, "rows": None, "bad": None, "filtered": None, "given_up": {}},
         {"offsets": 0, "rows": 0, "bad": 0, "filtered": 0, "given_up": {}},
     ]
-    whole, mixed, planned, empty = shapes.chart_of(rows).bars
-    assert [piece.height for piece in whole.pieces] == [shapes.FLOOR - shapes.TOP]
-    assert [(piece.kind, piece.height >= 2) for piece in mixed.pieces] == [
+    whole, mixed, planned, empty = (pieces for _, pieces in shapes.chart_of(rows)[0])
+    assert [piece.height for piece in whole] == [shapes.FLOOR - shapes.TOP]
+    assert [(piece.kind, piece.height >= 2) for piece in mixed] == [
         ("rows", True),
         ("bad", True),
         ("lost", True),
     ]
-    assert [(piece.kind, piece.height) for piece in planned.pieces] == [("planned", 50.0)]
-    assert not empty.pieces
-    assert shapes.chart_of([]).grid[-1][1] == 2
+    assert [(piece.kind, piece.height) for piece in planned] == [("planned", 50.0)]
+    assert not empty
+    assert shapes.chart_of([])[1][-1][1] == 2
 
 
 # ── what others have written ──────────────────────────────────────────────────────────────────────────────────────────
