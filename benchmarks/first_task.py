@@ -1,106 +1,96 @@
-"""From a plan to Spark's first task, beside Spark's own source: ``python -m benchmarks.first_task``.
+"""From the plan of 10,000 partitions to Spark's first task, beside Spark's own source that is given a pattern.
 
-A real local Spark. Ours: the plan on record, its arguments, the batch read back from the work store, ``read_batch``, a
-count. Beside it: the source over the same records as a user would write it, and the same count. Both end when Spark has
-launched the first task of it.
+``python -m benchmarks.first_task`` (``make bench-tasks``). Ours: resolve, recorded in a folder; the plan read from
+there, the attempt begun; a count of the records. Beside it: the same count of the source by ``subscribePattern``. Both
+end when Spark has launched the first task of the count, which is then called off.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import statistics
 import sys
 import tempfile
 import time
 import uuid
 from contextlib import suppress
-from itertools import pairwise
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.clusters import one_broker
-from benchmarks.measured import say, spread, title
-from benchmarks.ours import Ours
+from airflow_kafka_offsets.spark import read_batch
+from airflow_kafka_offsets.store.open import open_store
+from benchmarks.clusters import PATTERN, many_partitions
+from benchmarks.measured import Run, Way, options, say, show, take_turns, within
+from benchmarks.pipeline import Pipeline
 from testbed.jars import spark_jars
-from testbed.java import Java, find_java
+from testbed.java import find_java
 from testbed.spark import spark_conf, spark_env
 
-PLAN, READ_BACK, READ_BATCH, LAUNCH, OURS, SPARKS = (
-    "plan, on record, arguments",
-    "the plan read by the driver",
-    "read_batch",
-    "until the first task",
-    "together",
-    "Spark's own source, until the first task",
-)
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RESOLVE, READ_BATCH, LAUNCH = "resolve", "read_batch", "until the first task"
+MOST = 3.0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1_000, 10_000])
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
+    parser = options(__doc__, rounds=5)
+    parser.add_argument("--partitions", type=int, default=10_000)
+    asked = parser.parse_args()
     java = find_java(say)
     os.environ.update(spark_env(java))
-    print(title("From a plan to Spark's first task", "pyspark"))
-    print("| partitions | part | median, s | quartiles |\n|---:|---|---:|---:|")
-    for size in options.sizes:
-        for what, values in _of(java, size, options.rounds).items():
-            low, high = spread(values)
-            print(f"| {size:,} | {what} | {statistics.median(values):.2f} | {low:.2f} to {high:.2f} |", flush=True)
+    from pyspark.sql import SparkSession
+
+    with many_partitions(java, asked.partitions) as cluster:
+        settings = {**spark_conf(spark_jars(java, say)), "spark.log.level": "ERROR"}
+        spark = SparkSession.builder.appName("first task").config(map=settings).getOrCreate()
+        ours = Way("ours", lambda run: _ours(run, spark, cluster.near))
+        sparks = Way("Spark's own source", lambda run: _sparks(run, spark, cluster.near))
+        take_turns([ours, sparks], asked.rounds)
+        spark.stop()
+    parts = [(part, f"{ours.part_s(part):.2f}", "", "", "") for part in (RESOLVE, READ_BATCH, LAUNCH)]
+    rows = [
+        *parts,
+        (
+            "together",
+            f"{ours.median_s:.2f}",
+            ours.spread,
+            f"{ours.times(sparks):.1f}",
+            within(ours.times(sparks), MOST),
+        ),
+        ("Spark's own source", f"{sparks.median_s:.2f}", sparks.spread, "", ""),
+    ]
+    columns = (f"{asked.partitions:,} partitions", "median, s", "quartiles", "times", "at most")
+    sentence = (
+        "Spark's own source asks for two ends of each partition and keeps nothing; the rest is the plan's record."
+    )
+    show("first_task", "From the plan to Spark's first task", columns, rows, sentence, "pyspark", write=asked.write)
     return 0
 
 
-def _of(java: Java, size: int, rounds: int) -> dict[str, list[float]]:
-    from pyspark.sql import SparkSession
-
-    found: dict[str, list[float]] = {what: [] for what in (PLAN, READ_BACK, READ_BATCH, LAUNCH, OURS, SPARKS)}
-    with one_broker(java, size, 0.5, say) as measured, tempfile.TemporaryDirectory(prefix="bench-spark-") as folder:
-        builder = SparkSession.builder
-        for name, value in spark_conf(spark_jars(java)).items():
-            builder = builder.config(name, value)
-        spark = builder.getOrCreate()
-        ours = Ours(measured.near)
-        try:
-            for number in range(rounds + 1):
-                say(f"{size:,} partitions, " + ("to warm up" if number == 0 else f"round {number} of {rounds}"))
-                for what, seconds in [*_ours(spark, ours, Path(folder)), (SPARKS, _sparks(spark, measured.near, size))]:
-                    if number:
-                        found[what].append(seconds)
-        finally:
-            ours.cluster.close()
-            spark.stop()
-    return found
+def _ours(run: Run, spark: SparkSession, servers: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="bench-first-task-") as folder:
+        began = time.time()
+        pipeline = Pipeline(servers, {"topics": f"^{PATTERN}", "group_id": "bench"}, open_store(f"file://{folder}"))
+        arguments = pipeline.arguments(pipeline.resolve())
+        resolved = time.time()
+        batch = read_batch(spark, arguments)
+        read = time.time()
+        launched = _first_task_of_count(batch.records)
+    run.parts = {RESOLVE: resolved - began, READ_BATCH: read - resolved, LAUNCH: launched - read}
+    run.seconds = launched - began
 
 
-def _ours(spark: Any, ours: Ours, folder: Path) -> list[tuple[str, float]]:
-    from airflow_kafka_offsets.spark import planned_batch, read_batch
-
-    moments = [time.time()]
-    arguments = ours.arguments("bench", folder)
-    moments.append(time.time())
-    batch = planned_batch(arguments, spark)
-    moments.append(time.time())
-    records = read_batch(spark, batch)
-    moments.append(time.time())
-    moments.append(_first_task_of_count(spark, records))
-    steps = [later - before for before, later in pairwise(moments)]
-    return [*zip((PLAN, READ_BACK, READ_BATCH, LAUNCH), steps, strict=True), (OURS, moments[-1] - moments[0])]
-
-
-def _sparks(spark: Any, servers: str, size: int) -> float:
+def _sparks(run: Run, spark: SparkSession, servers: str) -> None:
     began = time.time()
     source = spark.read.format("kafka").option("kafka.bootstrap.servers", servers)
-    records = source.option("subscribePattern", "t[0-9]+").option("startingOffsets", "earliest").load()
-    return _first_task_of_count(spark, records) - began
+    records = source.option("subscribePattern", PATTERN).option("startingOffsets", "earliest").load()
+    run.seconds = _first_task_of_count(records) - began
 
 
-def _first_task_of_count(spark: Any, records: Any) -> float:
+def _first_task_of_count(records: DataFrame) -> float:
     """When the first task of a count was launched, in seconds of the epoch; the count is then called off."""
     from pyspark import InheritableThread
 
-    context, group = spark.sparkContext, uuid.uuid4().hex
+    context, group = records.sparkSession.sparkContext, uuid.uuid4().hex
 
     def count() -> None:
         context.setJobGroup(group, "first task", interruptOnCancel=True)
@@ -112,7 +102,7 @@ def _first_task_of_count(spark: Any, records: Any) -> float:
     while (launched := _launched(context, group)) is None:
         if not counting.is_alive():
             raise RuntimeError("the count has ended, and no task of it is known")
-        time.sleep(0.01)  # it says itself when that was
+        time.sleep(0.01)  # Spark itself says when it was
     context.cancelJobGroup(group)
     counting.join()
     return launched

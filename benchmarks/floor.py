@@ -1,7 +1,7 @@
 """The protocol's floor: Kafka's own requests over plain sockets, one to each broker, built, parsed and nothing else.
 
-What a look-up of this many partitions costs whoever asks. Written first and then left alone: everything else is
-measured as a multiple of it. It retries nothing and checks each error code. The versions are the last ones whose
+What look-ups of this many partitions cost whoever asks. Written first and then left alone: a plan is measured as a
+multiple of it. It retries nothing and checks each error code. The versions are the last ones whose
 encoding has no tagged fields; Kafka 3.9 to 4.x speak them. Format: https://kafka.apache.org/protocol
 """
 
@@ -17,9 +17,8 @@ from typing import Self
 Partition = tuple[str, int]
 
 LOG_START, LOG_END = -2, -1
-COMMITTED_AT_ONCE = 2_500  # of 1 MiB, the most that a batch may have, 10,000 marks would be more
-_LIST_OFFSETS, _METADATA, _OFFSET_COMMIT, _OFFSET_FETCH, _FIND_COORDINATOR = 2, 3, 8, 9, 10
-_VERSIONS = {_LIST_OFFSETS: 5, _METADATA: 5, _OFFSET_COMMIT: 7, _OFFSET_FETCH: 5, _FIND_COORDINATOR: 1}
+_LIST_OFFSETS, _METADATA, _OFFSET_FETCH, _FIND_COORDINATOR = 2, 3, 9, 10
+_VERSIONS = {_LIST_OFFSETS: 5, _METADATA: 5, _OFFSET_FETCH: 5, _FIND_COORDINATOR: 1}
 
 
 class Floor:
@@ -38,6 +37,13 @@ class Floor:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for connection in (self._first, *self._brokers.values(), *self._coordinators.values()):
             connection.close()
+
+    def plan(self, group: str) -> None:
+        """What a plan has to ask: topics, log starts, ends, and what the group holds."""
+        leaders = {p: leader for p, leader in self.metadata().items() if not p[0].startswith("__")}
+        self.offsets(leaders, LOG_START)
+        self.offsets(leaders, LOG_END)
+        self.committed(group, leaders)
 
     def metadata(self) -> dict[Partition, int]:
         """Each partition's leader."""
@@ -97,26 +103,6 @@ class Floor:
                 found[name, number] = offset
         _check(answer.int16())
         return found
-
-    def commit(self, group: str, offsets: Mapping[Partition, int], metadata: str = "") -> None:
-        """In requests of ``COMMITTED_AT_ONCE``: the broker writes each as one batch of records."""
-        names = sorted(offsets)
-        for at in range(0, len(names), COMMITTED_AT_ONCE):
-            self._commit(group, names[at : at + COMMITTED_AT_ONCE], offsets, metadata)
-
-    def _commit(self, group: str, names: list[Partition], offsets: Mapping[Partition, int], metadata: str) -> None:
-        text = _string(metadata)
-        body = _string(group) + struct.pack(">i", -1) + _string("") + struct.pack(">h", -1)
-        body += struct.pack(">i", len({name for name, _ in names}))
-        for name, group_of in groupby(names, key=lambda partition: partition[0]):
-            rows = [struct.pack(">iqi", number, offsets[name, number], -1) + text for _, number in group_of]
-            body += _string(name) + struct.pack(">i", len(rows)) + b"".join(rows)
-        answer = self._coordinator(group).ask(_OFFSET_COMMIT, body)
-        answer.skip(4)
-        for _ in range(answer.int32()):
-            answer.string()
-            for _number, error in answer.rows(">ih"):
-                _check(error)
 
     def _broker(self, node: int) -> _Connection:
         if node not in self._brokers:

@@ -1,0 +1,125 @@
+"""A Spark session and a broker in which both sides of a benchmark read and write, in turn."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Producer
+
+from airflow_kafka_offsets.engine.work import Work
+from airflow_kafka_offsets.rows.config import Files, Rows
+from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
+from airflow_kafka_offsets.spark.source import FETCHES
+from airflow_kafka_offsets.store.open import open_store
+from benchmarks.measured import Run, say
+from benchmarks.pipeline import Pipeline
+from testbed.broker import KafkaBroker
+from testbed.jars import spark_jars
+from testbed.java import find_java
+from testbed.spark import spark_conf, spark_env
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_JVM_OF_BROKER = ("-XX:TieredStopAtLevel=4", "-Xmx1g")  # the testbed's own is for tests of seconds
+
+
+@dataclass(frozen=True)
+class Bench:
+    """
+    :ivar pid: of Spark's JVM.
+    """
+
+    spark: SparkSession
+    broker: KafkaBroker
+    folder: Path
+    pid: int
+
+    def fill(self, topic: str, partitions: int, records: int, value: Callable[[int, int], bytes]) -> None:
+        """Write a topic. ``value(partition, number)`` is a record's, numbered in its partition."""
+        each, config = records // partitions, {"linger.ms": 50, "batch.size": 1_000_000, "acks": "1"}
+        producer = Producer({**self.broker.client_config, **config, "queue.buffering.max.messages": 2_000_000})
+        self.broker.create_topic(topic, partitions)
+        for first in range(0, each, 10_000):
+            for partition in range(partitions):
+                numbers = range(first, min(first + 10_000, each))
+                messages: list[dict[str, Any]] = [{"value": value(partition, number)} for number in numbers]
+                while messages:
+                    with suppress(BufferError):
+                        producer.produce_batch(topic, messages, partition=partition)
+                    messages = [message for message in messages if message.pop("_error", None) is not None]
+                    producer.poll(0.5 if messages else 0)
+        if producer.flush(300) or self.broker.offset_bounds(topic) != dict.fromkeys(range(partitions), (0, each)):
+            raise RuntimeError(f"{topic} was not filled")
+        say(f"{topic}: {records:,} records")
+
+    def plan(self, topic: str, rows: Rows | None = None) -> tuple[Pipeline, Work, str]:
+        """A pipeline's first batch, which is the whole topic; its output, and the rest of the machine at rest."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for name in ("checkpoint", "output"):
+            (self.folder / name).mkdir(parents=True)
+        output = f"{self.folder}/output"
+        store = open_store(f"file://{self.folder}/checkpoint")
+        pipeline = Pipeline(self.broker.bootstrap_servers, {"topics": [topic]}, store)
+        pipeline.give_job(Files(f"{output}/rows"), rows)
+        work = pipeline.resolve()
+        self.spark.sparkContext._jvm.java.lang.System.gc()
+        os.sync()  # what the run before has written is not this one's to wait for
+        return pipeline, work, output
+
+    def ours(self, topic: str, rows: Rows | None = None) -> Callable[[Run], None]:
+        """The job of this package. What it has written is committed afterwards, so it was verified."""
+
+        def do(run: Run) -> None:
+            pipeline, work, _ = self.plan(topic, rows)
+            with run:
+                write_batch(self.spark, pipeline.arguments(work))
+            pipeline.commit(work)
+
+        return do
+
+    def by_hand(self, topic: str, rows: Callable[[DataFrame], DataFrame]) -> Callable[[Run], None]:
+        """The same ranges read by Spark's source with the same fetch settings, and written. It counts nothing."""
+
+        def do(run: Run) -> None:
+            _, work, output = self.plan(topic)
+            offsets = work.offset_options()
+            which = {
+                "assign": offsets["assign"],
+                "startingOffsets": offsets["starting_offsets"],
+                "endingOffsets": offsets["ending_offsets"],
+                "kafka.bootstrap.servers": self.broker.bootstrap_servers,
+            }
+            with run:
+                records = self.spark.read.format("kafka").options(**FETCHES, **which).load()
+                rows(records).write.parquet(f"{output}/rows/kafka_batch={work.key}")
+
+        return do
+
+
+@contextmanager
+def started() -> Iterator[Bench]:
+    java = find_java(say)
+    os.environ.update(spark_env(java))
+    from pyspark.sql import SparkSession
+
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-"))
+        broker = stack.enter_context(KafkaBroker(jvm=_JVM_OF_BROKER, java=java, say=say))
+        settings = {
+            **spark_conf(spark_jars(java, say)),
+            "spark.driver.memory": "2g",
+            "spark.log.level": "ERROR",
+            "spark.ui.showConsoleProgress": "false",
+        }
+        spark = SparkSession.builder.appName("bench").config(map=settings).getOrCreate()
+        stack.callback(spark.stop)
+        pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+        yield Bench(spark, broker, Path(folder) / "run", int(pid))
