@@ -123,6 +123,8 @@ def plan_window(look: Look, covered: Covered) -> PlanBody:
         at = low.get(tp)
         if tp in high and is_other_topic(high[tp], tp, ids):  # the window is one of the topic that is no more
             at, end = at or Offset(0), high[tp].offset
+            if is_other_topic(at, tp, {tp.topic: high[tp].topic_id}):  # and its start, of one before that
+                return at, PlannedRange(end, end, logs[tp].leader_epoch), _loss(look, tp, at.offset, None)
             gone = _loss(look, tp, at.offset, end) if at.offset < end else ()
             return at, PlannedRange(end, end, logs[tp].leader_epoch), gone
         if at is not None and is_other_topic(at, tp, ids):
