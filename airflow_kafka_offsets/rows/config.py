@@ -29,20 +29,30 @@ Evolve = Literal["add"]
 _OWN_JSON_OPTIONS = {"mode", "columnnameofcorruptrecord"}
 
 
+class _Checked(Templated):
+    """A value that cannot be built wrong."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        refuse(self._problems())
+
+    def _problems(self) -> Iterator[str]:
+        """Sentences that name a field."""
+        yield from ()
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class Json(Templated):
+class Json(_Checked):
     """A JSON object, decoded by Spark's ``from_json``. What that does not read is bad.
 
-    :ivar schema: the columns in Spark's DDL: ``"id BIGINT, at TIMESTAMP"``. Fields that it lacks are passed over; a
-        field that a record lacks is null.
+    :ivar schema: the columns in Spark's DDL: ``"id BIGINT, at TIMESTAMP"``. Fields that it lacks are passed over, and
+        so is what follows the object; a field that a record lacks is null.
     :ivar options: of ``from_json``, such as ``{"timestampFormat": "…"}``.
     """
 
     schema: str
     options: Mapping[str, str | bool] | None = None
-
-    def __post_init__(self) -> None:
-        refuse(self._problems())
 
     def _problems(self) -> Iterator[str]:
         yield from checks.ddl("Json.schema", self.schema)
@@ -54,7 +64,7 @@ class Json(Templated):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Avro(Templated):
+class Avro(_Checked):
     """An Avro record, decoded by Spark's ``from_avro``. What that does not read to its end is bad.
 
     - ``Avro(schema)``: the bytes are one record of this schema, without a header.
@@ -71,9 +81,6 @@ class Avro(Templated):
     subject: str | None = None
     registry: str | None = None
 
-    def __post_init__(self) -> None:
-        refuse(self._problems())
-
     def _problems(self) -> Iterator[str]:
         yield from checks.avro("Avro.schema", self.schema)
         if self.schema is None and self.registry is None:
@@ -87,7 +94,7 @@ class Avro(Templated):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Text(Templated):
+class Text(_Checked):
     """Text in UTF-8. Other bytes are bad."""
 
 
@@ -96,7 +103,7 @@ Format = Json | Avro | Text
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Files(Templated):
+class Files(_Checked):
     """Files in one folder per batch: ``<path>/kafka_batch=<key>/…``.
 
     Where the file system renames (a local disk, HDFS), a batch is replaced by two renames. On an object store its
@@ -110,9 +117,6 @@ class Files(Templated):
     format: FileFormat = "parquet"
     partition_by: Sequence[str] = ()
 
-    def __post_init__(self) -> None:
-        refuse(self._problems())
-
     def _problems(self) -> Iterator[str]:
         yield from checks.path("Files.path", self.path)
         yield from checks.choice("Files.format", self.format, ("parquet", "orc", "json", "csv", "avro"))
@@ -123,7 +127,7 @@ class Files(Templated):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Delta(Templated):
+class Delta(_Checked):
     """A Delta table, which is created with the first batch if it does not exist.
 
     :ivar path_or_table: the table's folder (with ``/``), or its name in the catalog.
@@ -136,9 +140,6 @@ class Delta(Templated):
     partition_by: Sequence[str] = ()
     evolve: Evolve | None = None
 
-    def __post_init__(self) -> None:
-        refuse(self._problems())
-
     def _problems(self) -> Iterator[str]:
         is_path = isinstance(self.path_or_table, str) and "/" in self.path_or_table
         yield from (checks.path if is_path else checks.table)("Delta.path_or_table", self.path_or_table)
@@ -147,7 +148,7 @@ class Delta(Templated):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Iceberg(Templated):
+class Iceberg(_Checked):
     """An Iceberg table, which is created with the first batch if it does not exist.
 
     :ivar table: catalog, namespace and name.
@@ -159,9 +160,6 @@ class Iceberg(Templated):
     partition_by: Sequence[str] = ()
     evolve: Evolve | None = None
 
-    def __post_init__(self) -> None:
-        refuse(self._problems())
-
     def _problems(self) -> Iterator[str]:
         yield from checks.table("Iceberg.table", self.table)
         yield from checks.texts("Iceberg.partition_by", self.partition_by, '["days(at)"]')
@@ -172,7 +170,7 @@ SinkConfig = Files | Delta | Iceberg
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class BadRecords(Templated):
+class BadRecords(_Checked):
     """Where bad records go: topic, partition, offset, timestamp, key, value, headers and reason of each.
 
     :ivar sink: an output of its own, of the same pipeline.
@@ -183,9 +181,6 @@ class BadRecords(Templated):
     sink: SinkConfig
     limit: int | str | None = None
 
-    def __post_init__(self) -> None:
-        refuse(self._problems())
-
     def _problems(self) -> Iterator[str]:
         yield from checks.kind("BadRecords.sink", self.sink, (Files, Delta, Iceberg))
         yield from checks.limit("BadRecords.limit", self.limit)
@@ -194,7 +189,7 @@ class BadRecords(Templated):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Rows(Templated):
+class Rows(_Checked):
     """How records become rows.
 
     Expressions are Spark SQL over ``key``, ``value``, ``topic``, ``partition``, ``offset``, ``timestamp`` and
@@ -215,9 +210,6 @@ class Rows(Templated):
     expect: Mapping[str, str] | None = None
     bad: BadRecords | None = None
 
-    def __post_init__(self) -> None:
-        refuse(self._problems())
-
     def _problems(self) -> Iterator[str]:
         for name in ("value", "key"):
             if getattr(self, name) is not None:
@@ -234,3 +226,31 @@ class Rows(Templated):
             yield from checks.text(f"Rows.expect[{name!r}]", condition, "a Spark SQL condition")
         if self.bad is not None:
             yield from checks.kind("Rows.bad", self.bad, (BadRecords,))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Merge(_Checked):
+    """An entity table: one row per key, merged from the sink's table behind the commit.
+
+    Its rows have the columns of the sink's table, ``kafka_commit`` and ``kafka_deleted``. A record replaces the row of
+    its key if its batch is later. A deleted key keeps its row, with ``kafka_deleted`` true and its values null:
+    readers add ``WHERE NOT kafka_deleted``. Records of one key must be in one partition; a key that is found in two is
+    refused, because nothing says which record is newer.
+
+    :ivar table: a table, or a folder of Delta's; of the sink's format. It is created if it does not exist.
+    :ivar keys: the columns that identify a row.
+    :ivar delete_when: a condition over a row of the sink's table, for which its key is deleted: ``"op = 'd'"``.
+    """
+
+    table: str
+    keys: Sequence[str]
+    delete_when: str | None = None
+
+    def _problems(self) -> Iterator[str]:
+        is_path = isinstance(self.table, str) and "/" in self.table
+        yield from (checks.path if is_path else checks.table)("Merge.table", self.table)
+        yield from checks.texts("Merge.keys", self.keys, '["id"]')
+        if isinstance(self.keys, list | tuple) and not self.keys:
+            yield "Merge.keys is empty; name the columns that identify a row."
+        if self.delete_when is not None:
+            yield from checks.text("Merge.delete_when", self.delete_when, "a Spark SQL condition")

@@ -10,26 +10,46 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_kafka_offsets.rows.checks import folder, refuse, table_parts, tidy
-from airflow_kafka_offsets.rows.config import Avro, Delta, Files, Format, Iceberg, Json, Rows, SinkConfig
+from airflow_kafka_offsets.rows.config import Avro, Delta, Files, Format, Iceberg, Json, Merge, Rows, SinkConfig
 from airflow_kafka_offsets.rows.registry import RegisteredSchemas
 
 VERSION = 1
 
 
 def job_object(
-    sink: SinkConfig, rows: Rows | None = None, registry_schemas: Mapping[str, RegisteredSchemas] | None = None
+    sink: SinkConfig,
+    rows: Rows | None = None,
+    registry_schemas: Mapping[str, RegisteredSchemas] | None = None,
+    merge: Merge | None = None,
 ) -> dict[str, Any]:
     """The job object of a sink and of rows, both rendered.
 
     :param rows: ``None``: rows are the records as Kafka has them.
     :param registry_schemas: of ``value`` and ``key``, where they are decoded by a registry
         (:func:`~airflow_kafka_offsets.rows.registry.schemas_of`).
-    :raises InvalidRequest: bad records would go to, into or around the sink's own folder or table.
+    :raises InvalidRequest: bad records or entities would go to, into or around the sink's own folder or table.
     """
     if rows is not None and rows.bad is not None:
-        _refuse_one_output(sink, rows.bad.sink)
+        _refuse_one_output(sink, rows.bad.sink, "Rows.bad")
+    merged = None if merge is None else _merge(sink, merge)
     members = None if rows is None else _rows(rows, registry_schemas or {})
-    return {"version": VERSION, "output": output_name(sink), "sink": _sink(sink), "rows": members}
+    return {"version": VERSION, "output": output_name(sink), "sink": _sink(sink), "rows": members, "merge": merged}
+
+
+def entity_table(sink: SinkConfig, merge: Merge) -> Delta | Iceberg:
+    """The entity table: a table of the sink's format, which gets the columns that the sink's table has.
+
+    :raises InvalidRequest: the sink is no table, or is of a format that has no such name.
+    """
+    if isinstance(sink, Files):
+        refuse([f"merge= reads the sink's table, and {sink!r} is a folder of files; give Delta(…) or Iceberg(…)."])
+    return (Delta if isinstance(sink, Delta) else Iceberg)(merge.table, evolve="add")
+
+
+def _merge(sink: SinkConfig, merge: Merge) -> dict[str, Any]:
+    table = entity_table(sink, merge)
+    _refuse_one_output(sink, table, "Merge.table")
+    return {"sink": _sink(table), "keys": list(merge.keys), "delete_when": merge.delete_when}
 
 
 def output_name(sink: SinkConfig) -> str:
@@ -100,14 +120,14 @@ def _format(given: Format | None, registered: RegisteredSchemas | None) -> dict[
             return {"format": "text"}
 
 
-def _refuse_one_output(sink: SinkConfig, bad: SinkConfig) -> None:
-    own, other = output_name(sink), output_name(bad)
-    folders = [f"{folder(place)}/" for place in map(_place, (sink, bad)) if "/" in place]
+def _refuse_one_output(sink: SinkConfig, beside: SinkConfig, what: str) -> None:
+    own, other = output_name(sink), output_name(beside)
+    folders = [f"{folder(place)}/" for place in map(_place, (sink, beside)) if "/" in place]
     is_inside = len(folders) == 2 and max(folders, key=len).startswith(min(folders, key=len))
     if own == other or is_inside:
         refuse(
             [
-                f"Rows.bad goes to {other}, and rows go to {own}: readers of the one would see the other. "
-                "Give bad records an output beside it."
+                f"{what} is {other}, and rows go to {own}: readers of the one would see the other. "
+                "Give it an output beside it."
             ]
         )

@@ -149,10 +149,10 @@ def registered_schemas(registry: Registry, subjects: Sequence[str], *, one_reade
         return list(pool.map(partial(ask, registry), of, timeout=max(0.0, end - time.monotonic())))
 
     try:
-        newest: list[_Version] = each(_newest, subjects)
-        versions: list[_Version] = [version for found in each(_every, subjects) for version in found]
+        found: list[list[_Version]] = each(_versions, subjects)
+        newest, versions = [of_subject[0] for of_subject in found], [v for of_subject in found for v in of_subject]
         schemas: dict[_Version, _Schema] = {}
-        wanted = {*newest, *versions}
+        wanted = set(versions)
         while wanted:
             schemas |= zip(wanted, each(_schema, wanted), strict=True)
             wanted = {version for schema in schemas.values() for version in schema.references.values()} - set(schemas)
@@ -180,13 +180,10 @@ def registered_schemas(registry: Registry, subjects: Sequence[str], *, one_reade
     return RegisteredSchemas(texts[newest[0]], by_id, str(newest[0]))
 
 
-def _numbers(registry: Registry, subject: str, deleted: str) -> list[int]:
-    found = registry.get(f"/subjects/{quote(subject, safe='')}/versions?deleted={deleted}")
-    return sorted(int(number) for number in found or ())
-
-
-def _newest(registry: Registry, subject: str) -> _Version:
-    numbers = _numbers(registry, subject, "false")
+def _versions(registry: Registry, subject: str) -> list[_Version]:
+    """The newest version of a subject, then every version, deleted ones too."""
+    path = f"/subjects/{quote(subject, safe='')}/versions?deleted="
+    numbers, every = ([int(number) for number in registry.get(path + word) or ()] for word in ("false", "true"))
     if not numbers:
         refuse(
             [
@@ -194,11 +191,7 @@ def _newest(registry: Registry, subject: str) -> _Version:
                 "Name the subject of the records in Avro(subject=…)."
             ]
         )
-    return _Version(subject, numbers[-1])
-
-
-def _every(registry: Registry, subject: str) -> list[_Version]:
-    return [_Version(subject, number) for number in _numbers(registry, subject, "true")]
+    return [_Version(subject, number) for number in (max(numbers), *every)]
 
 
 def _schema(registry: Registry, version: _Version) -> _Schema:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.rows.config import Avro, BadRecords, Delta, Files, Iceberg, Json, Rows, Text
+from airflow_kafka_offsets.rows.config import Avro, BadRecords, Delta, Files, Iceberg, Json, Merge, Rows, Text
 
 RECORD = '{"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}]}'
 ALL = Rows(
@@ -57,6 +57,11 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: Rows(where=" "), "Rows.where is ' '"),
     (lambda: Rows(expect=["value.id > 0"]), "Rows.expect is"),  # type: ignore[arg-type]
     (lambda: Rows(expect={"positive": ""}), r"Rows.expect\['positive'\] is ''"),
+    (lambda: Merge("lake customers", ["id"]), "Merge.table is 'lake customers'; give table"),
+    (lambda: Merge("./lake", ["id"]), "Merge.table is './lake', a relative path"),
+    (lambda: Merge("lake.customers", "id"), r"Merge.keys is 'id'; give a list"),
+    (lambda: Merge("lake.customers", []), "Merge.keys is empty"),
+    (lambda: Merge("lake.customers", ["id"], " "), "Merge.delete_when is ' '"),
     (lambda: Rows(bad=Files("/bad")), "Rows.bad is Files"),  # type: ignore[arg-type]
 ]
 

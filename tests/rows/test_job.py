@@ -7,7 +7,18 @@ import json
 import pytest
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.rows.config import Avro, BadRecords, Delta, Files, Iceberg, Json, Rows, SinkConfig, Text
+from airflow_kafka_offsets.rows.config import (
+    Avro,
+    BadRecords,
+    Delta,
+    Files,
+    Iceberg,
+    Json,
+    Merge,
+    Rows,
+    SinkConfig,
+    Text,
+)
 from airflow_kafka_offsets.rows.job import job_object, output_name
 from airflow_kafka_offsets.rows.registry import RegisteredSchemas
 from tests.rows.test_config import ALL, RECORD
@@ -26,7 +37,32 @@ def test_a_job_without_rows() -> None:
             "file_format": None,
         },
         "rows": None,
+        "merge": None,
     }
+
+
+def test_a_job_with_an_entity_table() -> None:
+    job = job_object(Delta("/lake/orders"), merge=Merge("/lake//customers/", ("id",), "op = 'd'"))
+    sink = job_object(Delta("/lake/customers", evolve="add"))["sink"]
+    assert job["merge"] == {"sink": sink, "keys": ["id"], "delete_when": "op = 'd'"}
+    assert job_object(Iceberg("lake.orders"), merge=Merge("lake.x", ["id"]))["merge"]["sink"]["format"] == "iceberg"
+
+
+@pytest.mark.parametrize(
+    ("sink", "table", "problem"),
+    [
+        (Delta("/lake/orders"), "/lake/orders/", "readers of the one would see the other"),
+        (Delta("/lake/orders"), "/lake/orders/customers", "readers of the one would see the other"),
+        (Delta("lake.orders"), "Lake.Orders", "readers of the one would see the other"),
+        (Iceberg("lake.orders"), "/lake/customers", "Iceberg.table is '/lake/customers'"),
+        (Files("/lake/orders"), "/lake/customers", "is a folder of files"),
+    ],
+)
+def test_an_entity_table_is_a_table_of_the_same_format_beside_the_sink(
+    sink: SinkConfig, table: str, problem: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=problem):
+        job_object(sink, merge=Merge(table, ["id"]))
 
 
 def test_a_job_with_rows() -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -92,7 +93,8 @@ class FilesSink:
                 cause = "A newer attempt has removed what this one had staged"
                 raise LateAttempt(f"Cannot write {batch}", cause, "Nothing to do: the newest attempt counts")
         except BaseException:
-            folders.remove(staged)
+            with suppress(Exception):
+                folders.remove(staged)
             raise
         if folders.exists(place):
             folders.move(place, f"{staged}/old")
@@ -104,5 +106,5 @@ class FilesSink:
         place = self._place(batch)
         for staged in folders.find(f"{self.path}/{STAGING}/{batch.key}--*"):
             if folders.exists(f"{staged}/old") and not folders.exists(place):
-                folders.move(f"{staged}/new", place)
+                folders.move(f"{staged}/{'new' if folders.exists(f'{staged}/new') else 'old'}", place)
             folders.remove(staged)

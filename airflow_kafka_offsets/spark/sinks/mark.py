@@ -66,7 +66,7 @@ def refuse_surroundings(folders: Folders, path: str, output: str, others: Sequen
     """
     what, remedy = f"Cannot write {output}", "Write to a folder of its own, beside it"
     for parent in folders.parents(path):
-        if found := [sign for sign in (FILE, *_TABLE_LOGS) if folders.find(f"{parent}/{sign}")]:
+        if found := [sign for sign in (FILE, *_TABLE_LOGS) if folders.visible(f"{parent}/{sign}")]:
             raise OtherOutput(what, f"It lies inside of {parent}, which is an output itself ({found[0]})", remedy)
     if others:
         raise OtherOutput(what, f"Its folder has {', '.join(others[:3])}, which this sink has not written", remedy)

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,14 +45,15 @@ _ABSENT = (
     *("PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "TABLE_OR_VIEW_NOT_FOUND"),
     "DELTA_INVALID_PARTITION_PATH",  # it would lie in another table's folder
 )
-_IN_THE_WAY = (
+IN_THE_WAY = (
     *("DELTA_CONCURRENT_APPEND", "DELTA_CONCURRENT_WRITE", "DELTA_CONCURRENT_DELETE_READ"),
     *("DELTA_CONCURRENT_DELETE_DELETE", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED"),
-    *("TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_DUPLICATE_COLUMNS_FOUND", "FIELD_ALREADY_EXISTS"),
+    *("TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"),
+    *("DELTA_DUPLICATE_COLUMNS_FOUND", "FIELD_ALREADY_EXISTS"),
     *("CommitFailedException", "AlreadyExistsException", "Cannot add column, name already exists"),
     "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_FIND_DATA",  # a column that the table has got meanwhile
 )
-_OVERTAKEN = (
+OVERTAKEN = (
     *("DELTA_CONCURRENT_TRANSACTION", "Found conflicting files", "Found conflicting deleted files"),
     "Found new conflicting delete files",
 )
@@ -77,6 +79,7 @@ class TableSink:
     evolve: Literal["add"] | None = None
 
     def check(self, spark: SparkSession, pipeline: str) -> None:
+        self._refuse_blind_commits(spark)
         schema = self._schema(spark)
         if schema is None:
             self._refuse_surroundings(spark)
@@ -85,29 +88,38 @@ class TableSink:
 
     def write(self, batch: Batch, rows: DataFrame) -> None:
         of_batch = keyed(rows, batch.key)
-        for tries in range(1, TRIES + 1):
+
+        def replace() -> None:
             try:
                 self._replace(batch, of_batch)
-                return
-            except BatchError:
-                raise
             except Exception as error:
                 self._explain(batch, error)
-                if tries == TRIES or not any(words in str(error) for words in _IN_THE_WAY):
-                    raise
-                log.info("Another driver has committed to %s meanwhile: %s is written again.", self.output, batch)
-                time.sleep(random.uniform(0, 0.1 * 2**tries))
+                raise
+
+        try_again(replace, f"Another driver has committed to {self.output} meanwhile: {batch} is written again.")
 
     def read_back(self, batch: Batch) -> DataFrame:
-        if self._schema(batch.spark) is None:
+        table = self.read(batch.spark)
+        if table is None:
             return batch.spark.createDataFrame([], f"topic STRING, partition INT, offset BIGINT, {BATCH_COLUMN} STRING")
-        return batch.spark.table(self.name).where(f.col(BATCH_COLUMN) == batch.key)
+        return table.where(f.col(BATCH_COLUMN) == batch.key)
+
+    def read(self, spark: SparkSession) -> DataFrame | None:
+        """All rows as they are now; ``None``: there is no such table."""
+        return None if self._schema(spark) is None else spark.table(self.name)
+
+    def prepare(self, rows: DataFrame, pipeline: str) -> tuple[DataFrame, dict[str, str]]:
+        """Create the table, or check and extend it, and mark it.
+
+        :returns: the rows with the table's columns and types, and the table's properties.
+        """
+        spark = rows.sparkSession
+        schema = self._schema(spark) or self._created(spark, rows.schema, pipeline)
+        properties = self._marked(spark, schema, pipeline)
+        return self._fitted(rows), properties
 
     def _replace(self, batch: Batch, rows: DataFrame) -> None:
-        spark = batch.spark
-        schema = self._schema(spark) or self._created(spark, rows.schema, batch.name)
-        properties = self._marked(spark, schema, batch.name)
-        rows = self._fitted(rows)
+        rows, properties = self.prepare(rows, batch.name)
         batch.look()  # after the snapshot to validate from: a driver that comes later conflicts with it
         writer = rows.writeTo(self.name).options(**self._fence(batch, properties.get(HEAD, "none")))
         writer.overwrite(f.col(BATCH_COLUMN) == batch.key)
@@ -190,9 +202,21 @@ class TableSink:
         """Of a Delta table by its folder that is about to be marked. Over Spark Connect nothing can look there."""
         if self.path is not None and jvm_of(spark) is not None:
             folders = Folders(spark, self.path)
-            is_table = folders.exists(f"{self.path}/_delta_log")
-            others = folders.find(f"{self.path}/*/{{{mark.FILE},_delta_log}}" if is_table else f"{self.path}/*")
+            others = folders.find(f"{self.path}/*")
+            if folders.exists(f"{self.path}/_delta_log"):  # looked at last: another driver may be making the table
+                others = folders.find(f"{self.path}/*/{{{mark.FILE},_delta_log}}")
             mark.refuse_surroundings(folders, self.path, self.output, others)
+
+    def _refuse_blind_commits(self, spark: SparkSession) -> None:
+        """:raises InvalidJob: of two drivers that commit at the same time, one would overwrite the other's commit."""
+        scheme = (self.path or "").rpartition("://")[0]
+        if scheme not in ("s3", "s3a", "s3n") or "DATABRICKS_RUNTIME_VERSION" in os.environ:
+            return
+        setting = f"spark.delta.logStore.{scheme}.impl"
+        if spark.conf.get(setting, None) is None:
+            cause = "Delta's default log store for S3 does not keep two drivers from overwriting each other's commit"
+            remedy = f"Set {setting}=io.delta.storage.S3DynamoDBLogStore for every writer, or write to Iceberg"
+            raise InvalidJob(f"Cannot write {self.output}", cause, remedy)
 
     def _fitted(self, rows: DataFrame) -> DataFrame:
         """The rows with the table's columns and types. Before, it gets what it lacks, if it may.
@@ -213,13 +237,32 @@ class TableSink:
 
     def _explain(self, batch: Batch, error: Exception) -> None:
         text = str(error)
-        if any(words in text for words in _OVERTAKEN):
+        if any(words in text for words in OVERTAKEN):
             cause = f"A newer attempt has committed to {self.output} meanwhile"
             raise LateAttempt(f"Cannot write {batch}", cause, "Nothing to do: the newest attempt counts") from error
         if _MIXED_FILE in text:
             cause = f"A file of {self.output} has rows of this batch and of others: the table was compacted"
             remedy = f"DELETE FROM {self.name} WHERE {BATCH_COLUMN} = '{batch.key}'; then retry"
             raise InvalidJob(f"Cannot replace the rows of {batch}", cause, remedy) from error
+
+
+def try_again(write: Callable[[], None], why: str, conflicts: Sequence[str] = IN_THE_WAY) -> None:
+    """Write, and again if another writer has committed to the table meanwhile.
+
+    :param why: is logged before each further try.
+    :param conflicts: words of the errors that such a commit causes.
+    """
+    for tries in range(1, TRIES + 1):
+        try:
+            return write()
+        except BatchError:
+            raise
+        except Exception as error:
+            if tries == TRIES or not any(words in str(error) for words in conflicts):
+                raise
+            log.info(why)
+            time.sleep(random.uniform(0, min(5.0, 0.1 * 2**tries)))
+    return None
 
 
 def _pairs(properties: Mapping[str, str]) -> str:

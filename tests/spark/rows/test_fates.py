@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -15,6 +17,7 @@ from airflow_kafka_offsets.rows.registry import Registry, schemas_of
 from airflow_kafka_offsets.spark.errors import BadRecords as TooManyBadRecords
 from airflow_kafka_offsets.spark.errors import InvalidJob, OtherOutput
 from testbed.registry_server import RegistryServer
+from testbed.topics import wait_for
 from tests.spark.plans import PlannedBatch, Plans
 from tests.spark.rows.conftest import Lake
 from tests.spark.rows.test_decode import ID, NAME, order, schema, with_header
@@ -157,3 +160,41 @@ def register(registry: Registry, subject: str, text: str) -> int:
     request.add_header("Content-Type", "application/vnd.schemaregistry.v1+json")
     with urlopen(request, timeout=30) as answer:
         return int(json.load(answer)["id"])
+
+
+def test_a_batch_without_records_replaces_what_an_attempt_has_written(
+    lake: Lake, plans: Plans, produced: Produced
+) -> None:
+    topic = produced(VALUES)
+    batch = plans.batch({(topic, 0): (0, 6)})
+    lake.run(batch, rows_of(lake))
+    batch.plan({(topic, 0): (6, 6)})
+    lake.run(batch, rows_of(lake))
+    assert (batch.problems(), lake.count("good"), lake.count("bad")) == ([], 0, 0)
+
+
+def test_a_batch_whose_commit_meets_another_one_is_written_again_and_counted_right(
+    lake: Lake, plans: Plans, produced: Produced, tmp_path: Path
+) -> None:
+    """Two windows in one Delta table: the slower one reads Kafka again."""
+    reads, may_end, topic = tmp_path / "reads", tmp_path / "may_end", produced(VALUES)
+    reads.mkdir()
+
+    def wait(number: int | None) -> int | None:
+        (reads / f"{time.monotonic_ns()}").touch()
+        wait_for("the other batch is written", may_end.exists)
+        return number
+
+    lake.spark.udf.register("wait_for_the_other", wait, "BIGINT")
+    slow, other = plans.batch({(topic, 0): (0, 6)}), plans.batch({(topic, 0): (0, 6)}, number=2)
+    lake.run(plans.batch({(topic, 0): (5, 6)}, number=3), rows_of(lake))  # makes the table
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(
+            lake.run, slow, replace(rows_of(lake), select=["wait_for_the_other(value.id) AS id", "value.kind"])
+        )
+        wait_for("the slow batch is read", lambda: any(reads.iterdir()) or late.done())
+        lake.run(other, rows_of(lake))
+        may_end.touch()
+        late.result(300)
+    assert len(list(reads.iterdir())) == 2 * 3  # twice the rows
+    assert [(batch.problems(), fates(batch, topic)) for batch in (slow, other)] == [([], (3, 2, 1))] * 2

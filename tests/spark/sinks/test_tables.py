@@ -116,6 +116,12 @@ def test_a_table_of_another_format_is_refused(output_of: Make, tmp_path: Path, m
         output.sink.check(output.spark, "orders")
 
 
+def test_a_delta_table_on_s3_needs_a_log_store_that_excludes_a_second_driver(output_of: Make) -> None:
+    output = output_of("delta", path="s3a://lake/orders")
+    with pytest.raises(InvalidJob, match=r"spark.delta.logStore.s3a.impl=io.delta.storage.S3DynamoDBLogStore"):
+        output.sink.check(output.spark, "orders")
+
+
 def test_a_batch_in_a_compacted_file_is_refused_and_the_error_mends_it(output_of: Make) -> None:
     output = output_of("iceberg")
     output.write(A, rows(0))
