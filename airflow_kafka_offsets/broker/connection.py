@@ -1,6 +1,6 @@
 """Clients for one cluster: a question is asked by one client after another, until an answer or the deadline.
 
-What librdkafka does, and what this file makes of it (measured on real brokers, docs/private-parts.md):
+What librdkafka does, and what this file makes of it (measured on real brokers):
 
 - a client that could not reach a broker keeps asking the dead one: each retry has a new client;
 - why a connection fails (a wrong password, an unknown host) comes through ``error_cb`` and the log only, while the call
@@ -77,7 +77,7 @@ _NEUTRAL_GROUP = (
     "airflow-kafka-offsets"  # a consumer without a group's name aborts the process; it needs no right on it
 )
 _CHECK = (
-    "Check bootstrap.servers, security.protocol and the credentials in the Kafka connection: docs/secured-kafka.md."
+    "Check bootstrap.servers, security.protocol and the credentials in the Kafka connection: docs/kafka-connection.md."
 )
 
 
@@ -227,7 +227,7 @@ class Connection:
         return NotAuthorized(
             f"{self.principal} is not allowed to {what} at {self.address}",
             in_words(error),
-            f"Give {self.principal} the right {right}: docs/rights.md.",
+            f"Give {self.principal} the right {right}: docs/kafka-connection.md.",
         )
 
     def _attempt(self, clients: Clients[C], what: str, question: Callable[[C], T]) -> T:

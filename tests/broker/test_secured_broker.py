@@ -110,7 +110,7 @@ def test_a_client_that_is_not_let_in_is_told_in_librdkafkas_words_at_once_and_no
         assert isinstance(error, ClusterUnavailable), case
         assert words in error.reason, (case, error.reason)
         assert configs[case]["bootstrap.servers"] in str(error)
-        assert "docs/secured-kafka.md" in error.remedy, case
+        assert "docs/kafka-connection.md" in error.remedy, case
         assert error.retriable == retriable, (case, str(error))
         assert took_s < 12.0, (case, took_s)
         for text in (str(error), repr(error), caplog.text, out, err):
