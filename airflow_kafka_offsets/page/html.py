@@ -16,7 +16,7 @@ from airflow_kafka_offsets.errors import clean_text
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.page import shapes
 from airflow_kafka_offsets.page.plugin import PREFIX
-from airflow_kafka_offsets.page.view import number
+from airflow_kafka_offsets.page.view import clock, number
 from airflow_kafka_offsets.times import iso
 
 HERE = Path(__file__).parent
@@ -36,7 +36,7 @@ _environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_environment.filters |= {"number": number, "quote": shlex.quote, "at": iso}
+_environment.filters |= {"number": number, "quote": shlex.quote, "clock": clock, "at": iso}
 _environment.globals["shapes"] = shapes
 
 

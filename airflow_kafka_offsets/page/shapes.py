@@ -37,7 +37,7 @@ def chart_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Bar], Grid]:
     most = max((sum(_counts(row).values()) for row in rows), default=0)
     ten = 10 ** (len(str(most)) - 1)
     top = max(2, next(step * ten for step in (1, 2, 5, 10) if step * ten >= most))
-    slot = (WIDTH - LEFT) / max(len(rows), 12)
+    slot = (WIDTH - LEFT) / max(len(rows), 1)
     bars = []
     for at, row in enumerate(rows):
         y, pieces = float(FLOOR), []
@@ -45,9 +45,8 @@ def chart_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Bar], Grid]:
             if count:
                 height = max(2.0, (FLOOR - TOP) * count / top)  # whatever is there is seen
                 y -= height
-                pieces.append(
-                    Piece(kind, round(LEFT + at * slot, 1), round(y, 1), round(slot * 0.72, 1), round(height, 1))
-                )
+                width = min(slot * 0.72, 60.0)
+                pieces.append(Piece(kind, round(LEFT + at * slot, 1), round(y, 1), round(width, 1), round(height, 1)))
         bars.append((row, pieces))
     return bars, [(FLOOR - (FLOOR - TOP) * at / top, at) for at in (0, top // 2, top)]
 

@@ -70,7 +70,7 @@ def sentence(row: Row, unread: Unread | None, now_ms: int, state_of: StateOfRun)
     if unread is not None and unread.records is None:
         said.append((f"The number of unread records is not known: {unread.why}", ""))
     elif unread is not None and unread.records:
-        oldest = "" if unread.oldest_ms is None else f", the oldest since {iso(unread.oldest_ms)}"
+        oldest = "" if unread.oldest_ms is None else f", the oldest since {clock(iso(unread.oldest_ms))}"
         said.append((f"{counted(unread.records, 'record')} unread{oldest}.", ""))
     elif unread is not None:
         said.append(("No record is unread.", ""))
@@ -86,8 +86,8 @@ def _state(row: Row, now_ms: int, state_of: StateOfRun) -> list[tuple[str, str]]
         return [("The newest batch is committed.", "good"), (about, "")]
     about = f"Batch {row['batch']} is {_UNFINISHED[row['state']]}"
     if is_active(row, state_of):
-        return [(f"{about}, since {row['at']}.", "open")]
-    return [(f"{about}, and no run is at work on it since {row['at']}.", "bad")]
+        return [(f"{about}, since {clock(row['at'])}.", "open")]
+    return [(f"{about}, and no run is at work on it since {clock(row['at'])}.", "bad")]
 
 
 def is_active(row: Row, state_of: StateOfRun) -> bool:
@@ -133,6 +133,11 @@ def figures(row: Row, unread: Unread | None, now_ms: int) -> list[tuple[str, str
 def number(value: Any) -> str:
     """``12,000``; a dash where it is not known."""
     return "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def clock(at: str) -> str:
+    """``2026-11-20 10:00:07`` of an ISO time, in UTC."""
+    return at.partition(".")[0].rstrip("Z").replace("T", " ")
 
 
 def ago(at: str, now_ms: int) -> str:
