@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.rows.config import Files as Files
     from airflow_kafka_offsets.rows.config import Iceberg as Iceberg
     from airflow_kafka_offsets.rows.config import Json as Json
+    from airflow_kafka_offsets.rows.config import Merge as Merge
     from airflow_kafka_offsets.rows.config import Rows as Rows
     from airflow_kafka_offsets.rows.config import Text as Text
     from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor as PartitionDiscoverySensor
@@ -44,6 +45,7 @@ _PUBLIC = {
     "Json": "rows.config",
     "KafkaLagTrigger": "triggers.lag",
     "KafkaOffsetsHook": "hooks.kafka_offsets",
+    "Merge": "rows.config",
     "PartitionDiscoverySensor": "sensors.partition_discovery",
     "ResolveStartupOffsetsOperator": "operators.resolve",
     "Rows": "rows.config",

@@ -50,10 +50,15 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
                 done = commit(given, log, cluster)
         context["ti"].xcom_push(key=SUMMARY_XCOM, value=done.summary)
         self.log.info(done.summary)
-        for outlet in self.outlets:
-            if isinstance(outlet, Asset):
-                context["outlet_events"][outlet].extra = {"batch_key": done.key}
+        name_batch(self, context, done.key)
         return {**done.figures, **lag}
+
+
+def name_batch(task: BaseOperator, context: Any, key: str) -> None:
+    """Put the batch's key into the events of the task's assets."""
+    for outlet in task.outlets:
+        if isinstance(outlet, Asset):
+            context["outlet_events"][outlet].extra = {"batch_key": key}
 
 
 def given_of(plan: Any) -> Given:

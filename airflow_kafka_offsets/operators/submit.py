@@ -78,14 +78,9 @@ class SparkSubmitBatchOperator(TellsLineage, SparkSubmitOperator):
         self._clears = 0
 
     def execute(self, context: Any) -> None:
-        from airflow_kafka_offsets.engine.commit import needs_job
-        from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-
         with failing_at_once(), _environment_of_this_task():
             given = given_of(self.plan)
-            with KafkaOffsetsHook(given.kafka_config_id).open_cluster() as cluster:
-                is_needed = needs_job(given, log_of(given), cluster)
-            if not is_needed:
+            if not self._needs_job(given):
                 self.log.info("Batch %s is written and its records are gone: no driver is started.", given.key)
                 return
             self._clears = getattr(context["dag_run"], "clear_number", 0) or 0
@@ -94,6 +89,13 @@ class SparkSubmitBatchOperator(TellsLineage, SparkSubmitOperator):
             with self._kafka(given, configured) as settings:
                 self.conf = {**(self.conf or {}), **settings}
                 super().execute(context)
+
+    def _needs_job(self, given: Given) -> bool:
+        from airflow_kafka_offsets.engine.commit import needs_job
+        from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+
+        with KafkaOffsetsHook(given.kafka_config_id).open_cluster() as cluster:
+            return needs_job(given, log_of(given), cluster)
 
     # ── what this worker's Spark lacks ────────────────────────────────────────────────────────────────────────────────
 

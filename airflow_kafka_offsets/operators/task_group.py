@@ -1,4 +1,4 @@
-"""The task group of a batch: sensor → resolve → Spark → ``before_commit`` → commit."""
+"""The task group of a batch: sensor → resolve → Spark → ``before_commit`` → commit → merge."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from airflow.sdk import TaskGroup, XComArg, chain
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets import Bound, GroupOffsets, Timestamp
 from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator
+from airflow_kafka_offsets.operators.merge import MergeOperator
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator, depend_on_xcoms
 from airflow_kafka_offsets.operators.submit import PACKAGED_JOB, SparkSubmitBatchOperator
 from airflow_kafka_offsets.request import check_parameters
+from airflow_kafka_offsets.rows.config import Delta, Iceberg, Merge
+from airflow_kafka_offsets.rows.job import entity_table
 from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor
 from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions._internal.mixins import DependencyMixin
 
-    from airflow_kafka_offsets.rows.config import Delta, Files, Iceberg, Rows
+    from airflow_kafka_offsets.rows.config import Files, Rows
 
 _COMMITTED = GroupOffsets()
 
@@ -47,6 +50,7 @@ def kafka_spark_batch(
     spark: Mapping[str, Any] | None = None,
     submit: Callable[[str, XComArg], DependencyMixin] | None = None,
     before_commit: Sequence[DependencyMixin] = (),
+    merge: Merge | None = None,
     outlets: Sequence[Any] = (),
     sensor: Mapping[str, Any] | Literal[False] | None = None,
     retries: int | None = None,
@@ -55,8 +59,8 @@ def kafka_spark_batch(
 ) -> TaskGroup:
     """A task group that reads a batch from Kafka, writes it with one Spark job and commits it.
 
-    Its tasks are ``wait``, ``resolve``, ``spark`` and ``commit``. With nothing to read, ``resolve`` is skipped and so
-    are the others.
+    Its tasks are ``wait``, ``resolve``, ``spark``, ``commit`` and, with ``merge``, ``merge``. With nothing to read,
+    ``resolve`` is skipped and so are the others.
 
     The parameters from ``topics`` to ``checkpoint_location`` are those of ``ResolveStartupOffsetsOperator``.
 
@@ -68,7 +72,8 @@ def kafka_spark_batch(
     :param submit: makes the Spark task in another way (Kubernetes, Livy, EMR), from the path of the job and the XCom
         with its ``application_args``.
     :param before_commit: tasks between Spark and the commit that must succeed: a quality check.
-    :param outlets: assets that the commit publishes.
+    :param merge: an entity table that committed batches are merged into: ``Merge("lake.customers", keys=["id"])``.
+    :param outlets: assets that the last task publishes.
     :param sensor: arguments of the sensor (``timeout``, ``idle_timeout``, …); ``False``: no sensor. By window it waits
         until the window is complete, else until the topics exist.
     :param retries: of each task; default: those of ``default_args`` or of the DAG's, else 2.
@@ -89,6 +94,9 @@ def kafka_spark_batch(
         "pipeline_id": pipeline_id,
     }
     problems = _contradictions(rows, sink, application, spark, submit)
+    if merge is not None:
+        is_by_window = isinstance(start, Timestamp) and isinstance(end, Timestamp)
+        problems += _contradictions_of_merge(merge, sink, submit, shard, is_by_window, require_report)
     try:
         check_parameters(request)
     except InvalidRequest as error:
@@ -101,8 +109,8 @@ def kafka_spark_batch(
         where: dict[str, Any] = {"kafka_config_id": kafka_config_id, "checkpoint_location": checkpoint_location}
         resolve = ResolveStartupOffsetsOperator(task_id="resolve", **request, **where)
         if sink is not None:
-            resolve.job = (sink, rows)
-            depend_on_xcoms(resolve, sink, rows)
+            resolve.job = (sink, rows, merge)
+            depend_on_xcoms(resolve, sink, rows, merge)
         if sensor is not False:
             shared = {"task_id": "wait", "topics": topics, "kafka_config_id": kafka_config_id, **(sensor or {})}
             if isinstance(start, Timestamp) and isinstance(end, Timestamp):
@@ -116,8 +124,12 @@ def kafka_spark_batch(
         else:
             plan = XComArg(resolve, key="plan")
             read = SparkSubmitBatchOperator(task_id="spark", application=job, plan=plan, **(spark or {}))
-        commit = CommitOffsetsOperator(task_id="commit", plan=XComArg(resolve, key="plan"), outlets=list(outlets))
+        given: dict[str, Any] = {"plan": XComArg(resolve, key="plan")}
+        of_last: dict[str, Any] = {"outlets": list(outlets)}
+        commit = CommitOffsetsOperator(task_id="commit", **given, **(of_last if merge is None else {}))
         chain(resolve, read, *([list(before_commit)] if before_commit else []), commit)
+        if merge is not None:
+            chain(commit, MergeOperator(task_id="merge", **given, **of_last, **(spark or {})))
     return group
 
 
@@ -136,4 +148,28 @@ def _contradictions(rows: Any, sink: Any, application: Any, spark: Any, submit: 
         problems.append("rows= goes with sink=: a job of yours decodes its records itself.")
     if spark is not None and submit is not None:
         problems.append("give spark= or submit=, not both.")
+    return problems
+
+
+def _contradictions_of_merge(
+    merge: Any, sink: Any, submit: Any, shard: Any, is_by_window: bool, require_report: Any
+) -> list[str]:
+    if not isinstance(merge, Merge):
+        return [f"merge is {merge!r}; give Merge('lake.customers', keys=['id'])."]
+    problems = []
+    if not isinstance(sink, Delta | Iceberg):
+        problems.append("merge= reads the sink's table: give sink=Delta(…) or Iceberg(…).")
+    else:
+        try:
+            entity_table(sink, merge)
+        except InvalidRequest as error:
+            problems += [f"merge: {problem}" for problem in error.problems]
+    if is_by_window:
+        problems.append("merge= needs batches in sequence: windows may be written in any order.")
+    if shard is not None:
+        problems.append("merge= needs all partitions in one pipeline: leave out shard=.")
+    if submit is not None:
+        problems.append("merge= runs a Spark task of this package: leave out submit=.")
+    if require_report is False:
+        problems.append("merge= needs verified batches: leave out require_report=False.")
     return problems

@@ -59,7 +59,7 @@ class Attempt:
     def look(self) -> None:
         """:raises LateAttempt: this driver has lost its place."""
         names = self.store.list(self.folder)
-        _require_current(self.plan, _entries(self.store, self.folder, names, self.entry))
+        _require_current(self.plan, read_entries(self.store, self.folder, names, self.entry))
         others = [b.number for b in _begun(names) if b.number >= self.number and b.random != self.random]
         if others:
             what = f"Attempt {self.number} at batch {self.plan.number} of pipeline {self.plan.pipeline} stops"
@@ -80,7 +80,7 @@ def begin(store: Store, folder: str, entry: int, plan: Plan, job: str | None, ou
     :raises OtherOutput: the batch before, or an earlier attempt, has another output; nothing was begun.
     """
     names = store.list(folder)
-    entries, earlier = _entries(store, folder, names), _begun(names)
+    entries, earlier = read_entries(store, folder, names), _begun(names)
     _require_current(plan, {k: e for k, e in entries.items() if k > entry})
     acknowledged = max((e.get("acknowledged", 0) for e in entries.values()), default=0)
     outputs = [(b.number, read_object(store, f"{folder}/{b.name}")["output"]) for b in earlier]
@@ -97,7 +97,8 @@ def _begun(names: Sequence[str]) -> list[_Begun]:
     return [_Begun(int(m[1]), m[2], m[0]) for m in map(_BEGUN.fullmatch, names) if m]
 
 
-def _entries(store: Store, folder: str, names: Sequence[str], above: int = 0) -> Entries:
+def read_entries(store: Store, folder: str, names: Sequence[str], above: int = 0) -> Entries:
+    """The entries of a batch by their numbers, in order."""
     numbers = sorted(int(m[1]) for m in map(_ENTRY.fullmatch, names) if m)
     return {k: read_object(store, f"{folder}/{k}.json") for k in numbers if k > above}
 

@@ -23,8 +23,10 @@ from airflow_kafka_offsets import (
     Delta,
     Files,
     GroupOffsets,
+    Iceberg,
     Json,
     KafkaLagTrigger,
+    Merge,
     PartitionDiscoverySensor,
     ResolveStartupOffsetsOperator,
     Rows,
@@ -69,6 +71,12 @@ def test_every_mistake_is_named_at_once_with_its_parameter(dag: Any) -> None:
     of_group = problems(lambda: kafka_spark_batch("orders", **WRONG, **contradictions))
     assert len(of_group) == len(WRONG) + 3
     assert all(problem.startswith("kafka_spark_batch('orders'): ") for problem in of_group)
+    merged = {"merge": Merge("/lake", ["id"]), "submit": lambda *_: None, "shard": (0, 2), "require_report": False}
+    windows = {"start": Timestamp(), "end": Timestamp(), "sink": Iceberg("lake.a")}
+    of_merge = problems(lambda: kafka_spark_batch("orders", topics="a", **merged, **windows))
+    words = ("Iceberg.table", "windows", "shard=", "submit=", "require_report=False")
+    assert [word for word, problem in zip(words, of_merge, strict=True) if word not in problem] == []
+    assert "give sink=Delta(…)" in problems(lambda: kafka_spark_batch("a", topics="a", merge=Merge("a", ["a"])))[1]
     assert problems(lambda: PartitionDiscoverySensor(task_id="wait", topics="a b")) == [of_resolve[0]]
     assert len(problems(lambda: WindowCompleteSensor(task_id="w", topics="a b", end="x"))) == 2
     assert "is no time" in problems(lambda: WindowCompleteSensor(task_id="l", topics="a", end="latest"))[0]
@@ -103,18 +111,24 @@ def test_the_tasks_stand_in_one_line_and_the_last_one_publishes(dag: Any) -> Non
     asset = Asset("orders")
     batch = {"topics": "orders", "group_id": "g", "sink": Delta("/lake/orders"), "outlets": [asset]}
     kafka_spark_batch("orders", **batch, before_commit=[check()])
+    merge = Merge("/lake/customers", ["id"])
+    kafka_spark_batch("merged", **batch, merge=merge, spark={"conf": {"a": "b"}})
     kafka_spark_batch("windows", topics="a", start=Timestamp(), end=Timestamp(), application="job.py", sensor=False)
 
     def line(*names: str) -> bool:
         return all(first in dag.get_task(then).upstream_task_ids for first, then in pairwise(names))
 
     assert line("orders.wait", "orders.resolve", "orders.spark", "check", "orders.commit")
-    assert dag.get_task("orders.commit").outlets == [asset]
+    assert line("merged.spark", "merged.commit", "merged.merge")
+    outlets = [dag.get_task(task_id).outlets for task_id in ("orders.commit", "merged.commit", "merged.merge")]
+    assert outlets == [[asset], [], [asset]]
+    last = dag.get_task("merged.merge")
+    assert (Path(last.application).name, last.conf, last.fast_start) == ("merge_batches.py", {"a": "b"}, False)
     assert {t.trigger_rule for t in dag.tasks} == {"all_success"}
     assert dag.get_task("orders.resolve").pipeline_id == "parsed.orders"
     assert "windows.wait" not in dag.task_ids
     assert DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag)).task_ids
-    assert repr(dag.get_task("orders.resolve").job) == "(Delta(path_or_table='/lake/orders'), None)"
+    assert repr(dag.get_task("orders.resolve").job[0]) == "Delta(path_or_table='/lake/orders')"
 
 
 def test_another_way_to_submit_gets_the_path_of_the_job_and_its_arguments(dag: Any) -> None:
