@@ -1,0 +1,219 @@
+"""A world's life: what happens at each step, and its quiet end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.offsets import OffsetsStart
+from airflow_kafka_offsets.plan import window
+from tests.model.check import check
+from tests.model.world import Kind, Run, World
+
+STEPS = 3000
+THEMES: dict[str, tuple[str, ...]] = {
+    "anything": (),
+    "lost logs": ("lose", "copy", "restore"),
+    "outputs": ("move the output", "correct the job", "clear", "acknowledge"),
+    "topics": ("change a topic", "skip"),
+    "old records": ("expire", "clean", "clear", "add a partition"),
+    "people": ("reset", "skip", "acknowledge", "move the group", "members"),
+    "zombies": ("crash", "zombie", "clear"),
+}
+"""In each world, some events come more often than in others."""
+
+
+def run_world(kind: Kind, seed: int, theme: str | None = None) -> World:
+    """One world from its beginning to its check."""
+    world = World(kind, seed, theme or list(THEMES)[seed % len(THEMES)])
+    most, window.MOST_STRETCHES = window.MOST_STRETCHES, world.stretches
+    try:
+        live(world)
+        end(world)
+        check(world)
+    except KafkaOffsetsError as error:
+        world.bad.append(f"the log cannot be read: {error}"[:300])
+    finally:
+        window.MOST_STRETCHES = most
+        for program in world.programs:
+            program.crash()
+    return world
+
+
+def live(world: World) -> None:
+    rnd = world.rnd
+    events = _events(world)
+    names = list(events)
+    weights = [weight * (4 if name in THEMES[world.theme] else 1) for name, (weight, _) in events.items()]
+    for _ in range(STEPS):
+        world.clock += rnd.random() < 0.04
+        if rnd.random() < 0.15 or not world.programs:
+            events[rnd.choices(names, weights)[0]][1]()
+        elif rnd.random() < (program := rnd.choice(world.programs)).speed:
+            world.step(program)
+
+
+def _events(world: World) -> dict[str, tuple[float, Callable[[], object]]]:
+    """By name: how often it happens, and what it does."""
+    rnd = world.rnd
+    both: dict[str, tuple[float, Callable[[], object]]] = {
+        "produce": (40, world.produce_some),
+        "start": (60, partial(_start, world)),
+        "crash": (6, partial(_crash, world)),
+        "zombie": (7, partial(_zombie, world)),
+        "clear": (9, partial(_clear, world)),
+        "skip": (1, world.skip),
+        "clean": (2, world.clean),
+        "correct the job": (1, partial(_correct, world)),
+        "expire": (1.5, world.expire),
+        "add a partition": (0.3, lambda: len(world.partitions) < 4 and world.kafka.add_partitions("orders", 1)),
+        "copy": (0.5, lambda: world.copies.append(dict(world.store.objects))),
+        "restore": (0.12, lambda: world.copies and world.lose_log(rnd.choice(world.copies))),
+    }
+    if world.has_reports:
+        both |= {"move the output": (0.5, lambda: _correct(world, moves=True))}
+    if world.changes_topics:
+        both |= {"change a topic": (1.5, world.change_topic)}
+    if world.compacts:
+        both |= {"compact": (3, world.compact)}
+    if world.kind == "window":
+        return both | {"acknowledge": (0.6, partial(_acknowledge_some, world)), "lose": (0.06, world.lose_log)}
+    if world.group is not None:
+        both |= {"members": (1, partial(_members, world)), "move the group": (0.4, world.move_group)}
+        both |= {"expire the group": (0.08, world.forget_group)}
+    return both | {"reset": (0.9, partial(_reset, world)), "lose": (0.15, world.lose_log)}
+
+
+def _start(world: World) -> None:
+    waiting = [run for run in world.runs.values() if run.task != "done"]
+    if world.kind == "sequence":
+        waiting = waiting[:4]
+    if waiting:
+        run = world.rnd.choice(waiting)
+        if run.tries < 30 and not _is_awaited(world, run):
+            world.start(run)
+
+
+def _is_awaited(world: World, run: Run) -> bool:
+    return any(p.run == run.name and p.is_awaited for p in world.programs)
+
+
+def _crash(world: World) -> None:
+    if not world.programs:
+        return
+    program = world.rnd.choice(world.programs)
+    world.crash(program)
+    if world.rnd.random() < 0.5:
+        world.alive.discard(program.run or "")
+    if program.run and program.is_awaited and world.rnd.random() < 0.3:
+        world.runs[program.run].task = "resolve"
+
+
+def _zombie(world: World) -> None:
+    """Airflow gives a task up, and its program goes on, now slowly."""
+    tasks = [p for p in world.programs if p.run]
+    if tasks:
+        program = world.rnd.choice(tasks)
+        program.is_awaited, program.speed = False, world.rnd.choice((1, 0.2, 0.02))
+        if world.rnd.random() < 0.7:
+            world.alive.discard(program.run or "")
+
+
+def _clear(world: World) -> None:
+    """All of a run, only Spark, only the commit; or Spark is marked as successful."""
+    rnd = world.rnd
+    task = rnd.choice(("resolve", "resolve", "spark", "commit", "mark"))
+    runs = [r for r in world.runs.values() if r.task == ("spark" if task == "mark" else "done")]
+    if not runs:
+        return
+    run = rnd.choice(runs)
+    if _is_awaited(world, run):
+        return
+    if task == "mark":
+        run.task = "commit" if world.has_reports else "spark"
+    elif run.tries < 30 and (task == "resolve" or run.given is not None):
+        run.task = task
+        world.alive.add(run.name)
+
+
+def _correct(world: World, *, moves: bool = False) -> None:
+    number, output = world.job
+    world.job = world.job._replace(number=number + 1, output={"A": "B", "B": "A"}[output] if moves else output)
+    world.counts["moved output" if moves else "corrected"] += 1
+
+
+def _acknowledge_some(world: World) -> None:
+    numbers = [batch.number for batch in world.batches() if not batch.is_cleaned]
+    if numbers:
+        world.person(partial(world.acknowledge, world.rnd.choice(numbers)))
+
+
+def _members(world: World) -> None:
+    world.kafka.members["g"] = [] if world.kafka.members.get("g") else ["a consumer"]
+
+
+def _reset(world: World) -> None:
+    where = world.rnd.choice(("current", "current", "latest", "earliest", "back"))
+    if where == "current":
+        world.person(partial(world.acknowledge, None))
+    elif where == "back":
+        back = {tp: max(0, world.high_watermark(tp) - world.rnd.randint(0, 6)) for tp in world.partitions}
+        world.person(partial(world.reset, OffsetsStart(back, None, "earliest")))
+    else:
+        world.person(partial(world.reset, where))
+
+
+# ── the quiet end ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def end(world: World) -> None:
+    world.kafka.members.clear()
+    world.is_ending = True
+    world.run_all()
+    world.clock += 5
+    (_end_in_sequence if world.kind == "sequence" else _end_by_window)(world)
+
+
+def _finish(world: World, run: Run) -> bool:
+    world.runs[run.name] = run
+    for _ in range(15):
+        world.alive = {run.name}
+        world.start(run, is_quiet=True)
+        world.run_all()
+        if run.task == "done":
+            return True
+    world.bad.append(f"stuck: run {run.name} cannot end; the last errors: {world.errors[-2:]}"[:900])
+    return False
+
+
+def _end_in_sequence(world: World) -> None:
+    finished, i = True, 0
+    while i < 40 and (finished or i < 3):
+        finished, i = _finish(world, Run(f"f{i}", None)), i + 1
+        batches = world.batches()
+        position = world.log.position_after(batches[-1]) if batches and batches[-1].is_committed else {}
+        topic_id = world.kafka.topics["orders"].topic_id
+        if all((at := position.get(tp)) and at[::2] == (world.high_watermark(tp), topic_id) for tp in world.partitions):
+            return
+    world.bad.append(f"stuck: not all is read; the last errors: {world.errors[-2:]}"[:900])
+
+
+def _end_by_window(world: World) -> None:
+    for batch in world.batches():
+        if not batch.is_committed:
+            start_ms, end_ms = batch.plan.window
+            _finish(world, Run(f"f{batch.number}", (world.units(start_ms), world.units(end_ms))))
+    batches = world.batches()
+    covered = world.body_of(batches[-1], batches[-1].first_plan).covered if batches else ()
+    start = world.units(covered[-1].end_ms) if covered else 0
+    if start >= world.clock:
+        return
+    _finish(world, Run("z", (start, world.clock)))
+    batches = world.batches()
+    if not batches or world.units(batches[-1].first_plan.window[1]) != world.clock:
+        world.bad.append(f"stuck: the last window was not planned; the last errors: {world.errors[-2:]}"[:900])
+        return
+    ranges = world.body_of(batches[-1], batches[-1].first_plan).ranges
+    if any(tp not in ranges or ranges[tp].end < world.high_watermark(tp) for tp in world.partitions):
+        world.bad.append("records wait behind one of the future")
