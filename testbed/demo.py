@@ -132,8 +132,10 @@ class Demo:
         variables = {"kafka_offsets_topics": topic, "kafka_offsets_backfill_output": str(self.by_hour)}
         environment = {**self.environment, **airflow_home.variables(variables), **AT_ONCE}
         database = stack.enter_context(Postgres(java, step)).new_database()
-        home = self.folder / "scheduler"
-        return stack.enter_context(StandaloneAirflow(home, [ROOT / "dags"], database, environment, triggerer=True))
+        dags = self.folder / "dags"
+        dags.mkdir()
+        (dags / "backfill_by_timestamp.py").symlink_to(ROOT / "dags" / "backfill_by_timestamp.py")
+        return stack.enter_context(StandaloneAirflow(self.folder / "scheduler", [dags], database, environment))
 
     def _produce(self, count: int) -> None:
         first = self.produced

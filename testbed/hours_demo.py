@@ -20,8 +20,15 @@ HOURS, AN_HOUR, LATE = 24, 500, 120
 WAVES = ((0, 8), (8, 16), (16, 24))
 DEADLINE_S = 1800.0
 
-# Three windows at once are as many Spark drivers as a small machine can bear.
-AT_ONCE = {"AIRFLOW__CORE__PARALLELISM": "3", "AIRFLOW__CORE__MAX_ACTIVE_RUNS_PER_DAG": "3"}
+# Three windows at once are as many Spark drivers as a small machine can bear; and it is busy, so nobody is impatient.
+AT_ONCE = {
+    "AIRFLOW__CORE__PARALLELISM": "3",
+    "AIRFLOW__CORE__MAX_ACTIVE_RUNS_PER_DAG": "3",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "300",
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "120",
+    "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "300",
+    "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",  # only the runs that the demo starts: none of the hour that it is
+}
 
 
 class HoursOfADay:

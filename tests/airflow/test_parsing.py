@@ -207,7 +207,7 @@ def run_python(tmp_path: Path, *words: str) -> str:
 @pytest.mark.starts_processes
 def test_to_parse_the_example_dags_loads_no_kafka_client_no_store_and_no_engine(tmp_path: Path) -> None:
     dags, errors, heavy = json.loads(run_python(tmp_path, "-c", LOADED, str(PROJECT_DAGS)).splitlines()[-1])
-    assert (len(dags), errors, heavy) == (4, {}, [])
+    assert (len(dags), errors, heavy) == (5, {}, [])
 
 
 @pytest.mark.starts_processes
