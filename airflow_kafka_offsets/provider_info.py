@@ -13,7 +13,7 @@ def get_provider_info() -> dict[str, Any]:
     integration = "Kafka offsets"
 
     def modules(*names: str) -> list[dict[str, Any]]:
-        return [{"integration-name": integration, "python-modules": [f"airflow_kafka_offsets.{name}" for name in names]}]
+        return [{"integration-name": integration, "python-modules": [f"airflow_kafka_offsets.{n}" for n in names]}]
 
     return {
         "package-name": "airflow-kafka-offsets",
