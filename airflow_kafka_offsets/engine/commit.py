@@ -7,13 +7,13 @@ from shlex import quote
 
 from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.engine.group import foreign, held_by, refuse_moved
+from airflow_kafka_offsets.engine.group import foreign, held_by, marks_of, refuse_moved, refuse_older_log
 from airflow_kafka_offsets.engine.look import records_gone
 from airflow_kafka_offsets.engine.mirror import mirror
 from airflow_kafka_offsets.engine.work import Given
 from airflow_kafka_offsets.errors import CheckpointLost, DataLoss, OutputChanged, PlanReplaced, ReadNotVerified
 from airflow_kafka_offsets.kafka_values import Actor
-from airflow_kafka_offsets.log.entries import Batch, Commit
+from airflow_kafka_offsets.log.entries import Batch, Commit, number_of
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.reports import Verdict, verify
 from airflow_kafka_offsets.plan.body import PlanBody
@@ -40,6 +40,7 @@ def commit(given: Given, log: PipelineLog, kafka: Cluster) -> Committed:
     :raises ReadNotVerified: the report does not show that the batch is in the output. Nothing was committed, or the
         batch is committed and a later attempt may still write: the message says which.
     :raises PlanReplaced: the batch has another plan by now.
+    :raises CheckpointBehindGroup: the log is an older copy.
     :raises GroupMoved, DataLoss, OutputChanged: the group, the log of a topic, or the output is another one.
     :raises GroupActive: the commit stands, and the group cannot follow yet.
     """
@@ -149,13 +150,17 @@ def _refuse_other_log(batch: Batch, body: PlanBody, kafka: Cluster) -> None:
 
 
 def _refuse_moved_group(log: PipelineLog, batch: Batch, kafka: Cluster) -> None:
-    group_id = batch.plan.group_id
-    if group_id is None or batch.number == 1 or batch.is_committed:  # to reprocess a batch moves no position
+    """:raises CheckpointBehindGroup: the group knows a commit of this batch: its reports may be of older rows."""
+    group_id, pipeline, number = batch.plan.group_id, log.pipeline_id, batch.number
+    if group_id is None or batch.is_committed:  # to reprocess a batch moves no position
         return
     _, held = held_by(kafka, group_id, log.body(batch).ranges)
-    if foreign(held, log.pipeline_id):
-        position = log.position_after(log.existing(batch.number - 1))
-        refuse_moved(log.pipeline_id, group_id, held, position, log.seen(batch))
+    knows = [m for m in marks_of(held).values() if m.pipeline == pipeline and number_of(m.batch) >= number]
+    if knows and len(log.existing(number).entries) == len(batch.entries):  # no other commit was faster
+        committed = log.existing(number - 1) if number > 1 else None
+        refuse_older_log(pipeline, group_id, held, committed, log.seen(batch))
+    if number > 1 and foreign(held, pipeline):
+        refuse_moved(pipeline, group_id, held, log.position_after(log.existing(number - 1)), log.seen(batch))
 
 
 def _done(batch: Batch, entry: Commit) -> Committed:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
-from airflow_kafka_offsets.offsets import OffsetsStart
 from airflow_kafka_offsets.plan import window
+from tests.model import happenings, people
 from tests.model.check import check
 from tests.model.world import Kind, Run, World
 
@@ -49,40 +49,37 @@ def live(world: World) -> None:
     for _ in range(STEPS):
         world.clock += rnd.random() < 0.04
         if rnd.random() < 0.15 or not world.programs:
-            events[rnd.choices(names, weights)[0]][1]()
+            events[rnd.choices(names, weights)[0]][1](world)
         elif rnd.random() < (program := rnd.choice(world.programs)).speed:
             world.step(program)
 
 
-def _events(world: World) -> dict[str, tuple[float, Callable[[], object]]]:
+def _events(world: World) -> dict[str, tuple[float, Callable[..., object]]]:
     """By name: how often it happens, and what it does."""
-    rnd = world.rnd
-    both: dict[str, tuple[float, Callable[[], object]]] = {
-        "produce": (40, world.produce_some),
-        "start": (60, partial(_start, world)),
-        "crash": (6, partial(_crash, world)),
-        "zombie": (7, partial(_zombie, world)),
-        "clear": (9, partial(_clear, world)),
-        "skip": (1, world.skip),
-        "clean": (2, world.clean),
-        "correct the job": (1, partial(_correct, world)),
-        "expire": (1.5, world.expire),
-        "add a partition": (0.3, lambda: len(world.partitions) < 4 and world.kafka.add_partitions("orders", 1)),
-        "copy": (0.5, lambda: world.copies.append(dict(world.store.objects))),
-        "restore": (0.12, lambda: world.copies and world.lose_log(rnd.choice(world.copies))),
+    here, by = happenings, people
+    events: dict[str, tuple[float, Callable[..., object]]] = {
+        "produce": (40, here.produce_some),
+        "start": (60, _start),
+        "crash": (6, _crash),
+        "zombie": (7, _zombie),
+        "clear": (9, _clear),
+        "skip": (1, by.skip),
+        "clean": (2, here.clean),
+        "correct the job": (1, here.correct),
+        "expire": (1.5, here.expire),
+        "add a partition": (0.3, here.add_partition),
+        "copy": (0.5, here.copy_log),
+        "restore": (0.12, here.restore_log),
+        "move the output": (0.5 * world.has_reports, partial(here.correct, moves=True)),
+        "change a topic": (1.5 * world.changes_topics, here.change_topic),
+        "compact": (3 * world.compacts, here.compact),
     }
-    if world.has_reports:
-        both |= {"move the output": (0.5, lambda: _correct(world, moves=True))}
-    if world.changes_topics:
-        both |= {"change a topic": (1.5, world.change_topic)}
-    if world.compacts:
-        both |= {"compact": (3, world.compact)}
     if world.kind == "window":
-        return both | {"acknowledge": (0.6, partial(_acknowledge_some, world)), "lose": (0.06, world.lose_log)}
+        return events | {"acknowledge": (0.6, by.acknowledge_some), "lose": (0.06, here.lose_log)}
     if world.group is not None:
-        both |= {"members": (1, partial(_members, world)), "move the group": (0.4, world.move_group)}
-        both |= {"expire the group": (0.08, world.forget_group)}
-    return both | {"reset": (0.9, partial(_reset, world)), "lose": (0.15, world.lose_log)}
+        events |= {"members": (1, here.change_members), "move the group": (0.4, here.move_group)}
+        events |= {"expire the group": (0.08, here.forget_group)}
+    return events | {"reset": (0.9, by.reset_somehow), "lose": (0.15, here.lose_log)}
 
 
 def _start(world: World) -> None:
@@ -135,33 +132,6 @@ def _clear(world: World) -> None:
     elif run.tries < 30 and (task == "resolve" or run.given is not None):
         run.task = task
         world.alive.add(run.name)
-
-
-def _correct(world: World, *, moves: bool = False) -> None:
-    number, output = world.job
-    world.job = world.job._replace(number=number + 1, output={"A": "B", "B": "A"}[output] if moves else output)
-    world.counts["moved output" if moves else "corrected"] += 1
-
-
-def _acknowledge_some(world: World) -> None:
-    numbers = [batch.number for batch in world.batches() if not batch.is_cleaned]
-    if numbers:
-        world.person(partial(world.acknowledge, world.rnd.choice(numbers)))
-
-
-def _members(world: World) -> None:
-    world.kafka.members["g"] = [] if world.kafka.members.get("g") else ["a consumer"]
-
-
-def _reset(world: World) -> None:
-    where = world.rnd.choice(("current", "current", "latest", "earliest", "back"))
-    if where == "current":
-        world.person(partial(world.acknowledge, None))
-    elif where == "back":
-        back = {tp: max(0, world.high_watermark(tp) - world.rnd.randint(0, 6)) for tp in world.partitions}
-        world.person(partial(world.reset, OffsetsStart(back, None, "earliest")))
-    else:
-        world.person(partial(world.reset, where))
 
 
 # ── the quiet end ─────────────────────────────────────────────────────────────────────────────────────────────────────

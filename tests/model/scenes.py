@@ -7,6 +7,7 @@ from functools import partial
 
 from airflow_kafka_offsets.errors import CheckpointLost
 from airflow_kafka_offsets.kafka_values import OffsetRange, TopicPartition
+from tests.model import happenings, people
 from tests.model.check import check
 from tests.model.run import end
 from tests.model.stepping import Program
@@ -23,7 +24,7 @@ class Scene:
         self.world.has_reports, self.world.sink.fences = has_reports, fences
         self.world.group = "g" if kind == "sequence" else None
         self.world.start_at, self.world.asks_needs_job, self.world.stretches = "earliest", False, 500
-        self.world.produce(0, 1, 2, 3, 4, 5)
+        happenings.produce(self.world, 0, 1, 2, 3, 4, 5)
         self.world.clock = 20
         self.one, self.other = (self._run(name) for name in ("r0", "r1"))
 
@@ -62,7 +63,7 @@ def mirror_is_overtaken(s: Scene) -> None:
     s.do(s.one, "resolve", "spark")
     slow = s.start(s.one)
     s.go(slow, "commit offsets")
-    s.world.produce(0, 6)
+    happenings.produce(s.world, 0, 6)
     s.do(s.other)
     s.go(slow)
 
@@ -131,16 +132,16 @@ def driver_is_overtaken_by_a_shorter_plan(s: Scene) -> None:
 
 def log_is_lost_and_a_person_resets(s: Scene) -> None:
     s.do(s.one)
-    s.world.lose_log()
-    s.person(partial(s.world.reset, "earliest"))
+    happenings.lose_log(s.world)
+    s.person(partial(people.reset, s.world, "earliest"))
 
 
 def log_is_lost_behind_the_output(s: Scene) -> None:
     s.do(s.one)
-    s.world.produce(0, 6)
+    happenings.produce(s.world, 0, 6)
     s.do(s.other, "resolve", "spark")
-    s.world.lose_log()
-    s.world._obey(CheckpointLost("", "", "kafka-offsets reset orders --start group-offsets"), s.one)
+    happenings.lose_log(s.world)
+    people.obey(s.world, CheckpointLost("", "", "kafka-offsets reset orders --start group-offsets"), s.one)
     s.go(s.world.programs[-1])
 
 
@@ -151,42 +152,42 @@ def log_is_an_older_copy(s: Scene) -> None:
     s.world.crash(killed)
     copy = dict(s.world.store.objects)
     s.do(s.one, "spark", "commit")
-    s.world.lose_log(copy)
-    s.person(s.world._go_on_from_group)
+    happenings.lose_log(s.world, copy)
+    s.person(partial(people.go_on_from_group, s.world))
 
 
 def skipped_record_is_of_a_topic_that_is_no_more(s: Scene) -> None:
     s.do(s.one, "resolve")
-    s.person(partial(s.world._skip, FIRST, OffsetRange(1, 2)))
-    s.world.recreate_topic()
-    s.world.produce(0, 6, 7, 8)
+    s.person(partial(people.skip_record, s.world, FIRST, OffsetRange(1, 2)))
+    happenings.recreate_topic(s.world)
+    happenings.produce(s.world, 0, 6, 7, 8)
 
 
 def log_is_cut_behind_the_driver(s: Scene) -> None:
     s.do(s.one, "resolve", "spark")
-    s.world.cut_log(FIRST, 3)
-    s.world.produce(0, 6, 7, 8)
+    happenings.cut_log(s.world, FIRST, 3)
+    happenings.produce(s.world, 0, 6, 7, 8)
     s.do(s.one, "commit")
 
 
 def topic_is_recreated_before_a_person_acknowledges(s: Scene) -> None:
     s.do(s.one)
-    s.world.recreate_topic()
-    s.world.produce(0, 6, 7, 8)
-    s.person(partial(s.world.acknowledge, None))
+    happenings.recreate_topic(s.world)
+    happenings.produce(s.world, 0, 6, 7, 8)
+    s.person(partial(people.acknowledge, s.world, None))
 
 
 def log_is_lost(s: Scene) -> None:
     s.do(s.one)
-    s.world.lose_log()
+    happenings.lose_log(s.world)
 
 
 def log_is_older_than_the_group(s: Scene) -> None:
     s.do(s.one)
     copy = dict(s.world.store.objects)
-    s.world.produce(0, 6)
+    happenings.produce(s.world, 0, 6)
     s.do(s.other)
-    s.world.lose_log(copy)
+    happenings.lose_log(s.world, copy)
 
 
 def job_is_corrected_before_the_commit(s: Scene) -> None:
@@ -203,16 +204,16 @@ def output_moves_before_a_clear(s: Scene) -> None:
 
 def person_acknowledges_after_the_report(s: Scene) -> None:
     s.do(s.one, "resolve", "spark")
-    s.person(partial(s.world.acknowledge, 1))
+    s.person(partial(people.acknowledge, s.world, 1))
     s.do(s.one, "commit")
 
 
 def output_moves(s: Scene) -> None:
     s.do(s.one)
-    s.world.produce(0, 6)
+    happenings.produce(s.world, 0, 6)
     s.world.job = s.world.job._replace(number=1, output="B")
     s.do(s.other, "resolve", "spark")
-    s.person(partial(s.world.acknowledge, None))
+    s.person(partial(people.acknowledge, s.world, None))
     s.do(s.other)
 
 

@@ -17,37 +17,28 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal
 
-from airflow_kafka_offsets.engine import by_hand
 from airflow_kafka_offsets.engine.commit import commit, needs_job
 from airflow_kafka_offsets.engine.group import Mark
-from airflow_kafka_offsets.engine.look import Look, records_gone
+from airflow_kafka_offsets.engine.look import records_gone
 from airflow_kafka_offsets.engine.resolve import resolve
 from airflow_kafka_offsets.engine.work import Given, Nothing, Work
 from airflow_kafka_offsets.errors import (
-    CheckpointBehindGroup,
-    CheckpointLost,
-    GroupMoved,
     KafkaOffsetsError,
-    ResetRefused,
     StoreDamaged,
     WindowRefused,
 )
-from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, OffsetRange, RunKey, TopicPartition
-from airflow_kafka_offsets.log.clean import clean
+from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
 from airflow_kafka_offsets.log.entries import Batch, Plan
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.reports import verify
-from airflow_kafka_offsets.offsets import GroupStart
 from airflow_kafka_offsets.plan.body import PlanBody, body_from_dict
 from airflow_kafka_offsets.request import Request, RunContext, parse_request
 from airflow_kafka_offsets.store.objects import decode
+from tests.model import people
 from tests.model.driver import FIRST_JOB, Driver, Job, Sink, Stopped, run_plain_job
-from tests.model.stepping import Program, SteppingCluster, SteppingStore, epoch_of, program
+from tests.model.stepping import T0, UNIT_MS, Program, SteppingCluster, SteppingStore, program
 
 Kind = Literal["sequence", "window"]
-UNIT_MS, T0 = 60_000, 1_800_000_000_000
-FAR = 10**9
-_OFFSET = re.compile(r"orders-([0-9]+): rows with offset ([0-9]+) ")
 
 
 @dataclass
@@ -135,6 +126,10 @@ class World:
     def high_watermark(self, tp: TopicPartition) -> int:
         return self.kafka.topics["orders"].logs[tp.partition].high_watermark
 
+    def is_gone(self, record: tuple[Any, ...]) -> bool:
+        topic = self.kafka.topics["orders"]
+        return record[0] != topic.topic_id or record[2] < topic.logs[record[1]].log_start_offset
+
     def is_running(self, run: RunKey) -> bool:
         return run.run_id in self.alive
 
@@ -162,7 +157,7 @@ class World:
             if me is not None:
                 me.has_mirrored = True
         if b'"entry":' in data and b'"run":null' in data:
-            self._forget_unknown_rows()
+            people.forget_unknown_rows(self)
         if b'"entry":"plan"' in data and name.endswith("/1.json"):
             self.planned[name] = dict(me.log_starts) if me else {}
 
@@ -274,14 +269,14 @@ class World:
                     if tuple(T0 + t * UNIT_MS for t in run.window) in windows:
                         self.bad.append(f"window {run.window} is refused to a run, and it is planned")
                 if self.is_ending or self.rnd.random() < 0.5:
-                    self._obey(program.error, run)
+                    people.obey(self, program.error, run)
 
     def _spark_ended(self, run: Run, program: Program) -> None:
         if program.error is None:
             run.task = "commit"
             return
         if str(program.error) == "output" and (self.is_ending or self.rnd.random() < 0.5):
-            self._acknowledge(run)
+            people.acknowledge_somehow(self, run)
         if self.rnd.random() < 0.5:
             run.task = "resolve"
 
@@ -289,7 +284,7 @@ class World:
         self.alive.discard(run.name)
         if program.error is not None:
             if self.is_ending or self.rnd.random() < 0.5:
-                self._obey(program.error, run)
+                people.obey(self, program.error, run)
             if self.rnd.random() < 0.7:
                 run.task = "resolve"
             return
@@ -333,211 +328,6 @@ class World:
         for tp, offset in position.items():
             if offset.topic_id == topic_id and (tp not in held or held[tp].offset != offset.offset):
                 self.bad.append(f"all mirrors have ended, and the group holds {held.get(tp)} of {tp}, not {offset}")
-
-    # ── people ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _who(self) -> Actor:
-        self.people += 1
-        return Actor(person=f"person {self.people}")
-
-    def _obey(self, error: Exception | None, run: Run) -> None:
-        """A person does what a refusal says."""
-        match error:
-            case CheckpointLost() if "group-offsets" in error.remedy:
-                self.person(self._go_on_from_group)
-            case CheckpointLost() if "acknowledge" in error.remedy:
-                self._accept_unknown_rows()
-                run.acknowledges = f"lost {self.people}"
-            case CheckpointBehindGroup() | GroupMoved():
-                self._acknowledge(run)
-
-    def _acknowledge(self, run: Run) -> None:
-        if self.rnd.random() < 0.4:
-            self.people += 1
-            run.acknowledges = f"why {self.people}"
-            if run.task == "spark":
-                run.task = "resolve"
-        elif self.kind == "sequence":
-            self.person(partial(self.acknowledge, None))
-        elif run.given is not None:
-            self.person(partial(self.acknowledge, run.given.batch))
-
-    def acknowledge(self, number: int | None) -> None:
-        """``reset --start current``, by window with ``--window``."""
-        who, log = self._who(), self.log
-        while True:
-            look = Look(self.request(), self.kafka)
-            _ = look.group
-            batch = log.newest() if number is None else log.batch(number)
-            if batch is None or by_hand.acknowledge(look, log, batch, who):
-                self.counts["acknowledged"] += batch is not None
-                return
-
-    def reset(self, start: Any) -> None:
-        by_hand.reset(self.request(start=start), self._who(), self.log, self.kafka, allow_duplicates=True)
-        self.counts["reset"] += 1
-
-    def _go_on_from_group(self) -> None:
-        """After a lost log: delete the rows that the refusal names, or allow that they are there twice."""
-        assert self.group is not None
-        want, who = self.request(start=GroupStart(self.group, "earliest"), otherwise="earliest"), self._who()
-        try:
-            by_hand.reset(want, who, self.log, self.kafka)
-        except ResetRefused as refusal:
-            named = {int(m[1]): int(m[2]) for line in refusal.partitions if (m := _OFFSET.match(line))}
-            if not named:
-                raise
-            topic_id = self.kafka.topics["orders"].topic_id
-            held = self.kafka.groups.get(self.group, {})
-            unknown = {p for p in named if Mark.of(held.get(TopicPartition("orders", p), CommittedOffset(0))) is None}
-            self.spoilt |= {r[:3] for r in self.records if r[0] != topic_id or r[1] in unknown}
-            self._forget_rows(lambda _, row: row[0] == topic_id and row[2] >= named.get(row[1], FAR))
-            by_hand.reset(want, who, self.log, self.kafka, allow_duplicates=True)
-            self.counts["went on from the group"] += 1
-
-    def _accept_unknown_rows(self) -> None:
-        """A log is lost, and nothing says where it was: all rows are deleted, or may be there twice."""
-        self.counts["started anew"] += 1
-        self.spoilt |= {r[:3] for r in self.records}
-        self._forget_rows(lambda _, row: True)
-
-    def _forget_rows(self, are: Callable[[str, Any], bool]) -> None:
-        """Rows that the log does not know: half of the people delete them, the others allow them."""
-        deletes = self.rnd.random() < 0.5
-        for at, rows in self.sink.rows.items():
-            forgotten = [row for row in rows if are(at[1], row)]
-            if deletes:
-                self.sink.rows[at] = [row for row in rows if row not in forgotten]
-            else:
-                self.twice.update(forgotten)
-
-    def _forget_unknown_rows(self) -> None:
-        """Those that an older log does not know; a person does that who acknowledges the log."""
-        unknown, self.unknown = self.unknown, set()
-        self._forget_rows(lambda key, _: key in unknown)
-
-    def skip(self) -> None:
-        batches = [b for b in self.batches() if not b.is_committed and not b.is_cleaned]
-        ranges = [(tp, r) for b in batches[-3:] for tp, r in self.log.body(b).ranges.items() if r.end > r.start]
-        if ranges:
-            tp, planned = self.rnd.choice(ranges)
-            offset = self.rnd.randrange(planned.start, planned.end)
-            self.person(partial(self._skip, tp, OffsetRange(offset, offset + 1)))
-
-    def _skip(self, tp: TopicPartition, skipped: OffsetRange) -> None:
-        by_hand.skip(self.request(), self._who(), self.log, self.kafka, tp, skipped)
-        self.counts["skip"] += 1
-
-    # ── what happens ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def produce_some(self) -> None:
-        tp, late = self.rnd.choice(self.partitions), self.rnd.choice((0, 0, 0, 3, 15, 40))
-        for _ in range(self.rnd.randint(1, 3)):
-            time = max(0, self.clock - self.rnd.randint(0, late))
-            self.produce(tp.partition, self.clock + 9999 if self.rnd.random() < 0.004 else time)
-
-    def produce(self, partition: int, *times: int) -> None:
-        for time in times:
-            tp = TopicPartition("orders", partition)
-            (offset,) = self.kafka.produce(tp, [T0 + time * UNIT_MS])
-            self.records[self.identity(tp, offset)] = time
-
-    def identity(self, tp: TopicPartition, offset: int) -> tuple[Any, ...]:
-        topic = self.kafka.topics["orders"]
-        return topic.topic_id, tp.partition, offset, epoch_of(topic.logs[tp.partition], offset)
-
-    def expire(self) -> None:
-        tp = self.rnd.choice(self.partitions)
-        log = self.kafka.topics["orders"].logs[tp.partition]
-        low = max(log.log_start_offset, log.high_watermark - 20)
-        self.kafka.delete_records(tp, self.rnd.randint(low, log.high_watermark))
-
-    def change_topic(self) -> None:
-        """Unclean elections, elections, and a topic that is re-created."""
-        tp = self.rnd.choice(self.partitions)
-        log = self.kafka.topics["orders"].logs[tp.partition]
-        what = self.rnd.random()
-        if what < 0.25:
-            self.kafka.elect(tp)
-        elif what < 0.8:
-            self.cut_log(tp, self.rnd.randint(max(log.log_start_offset, log.high_watermark - 6), log.high_watermark))
-        else:
-            self.recreate_topic()
-
-    def cut_log(self, tp: TopicPartition, end: int) -> None:
-        self.counts["cut log"] += 1
-        self.destroyed |= {self.identity(tp, o) for o in range(end, self.high_watermark(tp))}
-        self.kafka.truncate(tp, end)
-
-    def recreate_topic(self) -> None:
-        self.counts["re-created topic"] += 1
-        topic_id = self.kafka.topics["orders"].topic_id
-        self.destroyed |= {r for r in self.records if r[0] == topic_id}
-        self.kafka.recreate_topic("orders")
-        self._group_changed()  # its offsets are gone
-
-    def compact(self) -> None:
-        tp = self.rnd.choice(self.partitions)
-        log = self.kafka.topics["orders"].logs[tp.partition]
-        if len(log.entries) > 1:
-            entry = self.rnd.choice(log.entries[:-1])
-            log.entries.remove(entry)
-            self.compacted.add(self.identity(tp, entry.offset)[:3])
-
-    def move_group(self) -> None:
-        held = self.kafka.groups.get(self.group or "", {})
-        some = {tp: CommittedOffset(max(0, c.offset - self.rnd.randint(0, 9))) for tp, c in held.items()}
-        if some:
-            self.counts["moved group"] += 1
-            self._group_changed()
-            self.kafka.commit_as_somebody_else(self.group or "", some)
-
-    def forget_group(self) -> None:
-        self.kafka.expire(self.group or "")
-        self._group_changed()
-
-    def _group_changed(self) -> None:
-        """A program that is writing to it cannot make it right any more."""
-        self.is_behind = True
-        for other in self.programs:
-            other.is_late = other.has_mirrored
-
-    def clean(self) -> None:
-        self.person(lambda: clean(self.log, FAR * FAR, execute=True))
-        self.counts["clean"] += 1
-
-    def lose_log(self, copy: dict[str, bytes] | None = None) -> None:
-        """The checkpoint location is empty, or an older copy. Spark jobs end first; what else runs ends there."""
-        for other in [p for p in self.programs if p.task != "spark"]:
-            self.crash(other)
-        self.run_all()
-        self.counts["lost log" if copy is None else "older log"] += 1
-        batches = self.batches()
-        for batch in batches:
-            if not (batch.is_closed and (batch.is_cleaned or self.is_verified(batch))):
-                self.torn.add(batch.plan.key)
-                self.spoilt |= set(self.offsets_of(batch))
-        if copy is None:
-            self.old_logs.append([(b, self.body_of(b)) for b in batches])
-        self.store.objects.clear()
-        self.store.objects.update(copy or {})
-        known = {batch.plan.key: batch for batch in self.batches()}
-        if copy is not None:
-            self.unknown = {batch.plan.key for batch in batches} - known.keys()
-            safe = {batch.plan.key for batch in batches if batch.is_committed} & known.keys()
-            at = self.body_of([*known.values()][-1]).resume_from if known else {}
-            logs = {(offset.topic_id, tp.partition) for tp, offset in at.items()}
-            rows = (row for (_, key), rows in self.sink.rows.items() for row in rows if key in safe)
-            self.kept |= {row for row in rows if row[:2] in logs}
-            held = self.kafka.groups.get(self.group or "", {}).values()
-            if not any(mark and mark.batch > max(known, default="") for mark in map(Mark.of, held)):
-                self._forget_unknown_rows()  # nothing refuses that the pipeline goes on
-            self.left = dict(self.sink.attempts)
-        self.copies, self.windows_done, self.is_behind = [], set(), True
-        for run in self.runs.values():
-            run.acknowledges = None  # on paper: an old one would accept the lost log, too
-            if run.task != "done" or self.rnd.random() < 0.2:
-                run.task = "resolve"
 
     def is_verified(self, batch: Batch) -> bool:
         log = self.log
