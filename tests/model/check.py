@@ -108,7 +108,7 @@ class Check:
                 self._wrong(f"{name} is committed with attempt {attempt}, which was there when a person acknowledged")
         output, expected = self._output(batch), batch.plan.output
         if not batch.is_cleaned and batch.commits[-1].attempt and expected not in (None, output):
-            log = world.log
+            log = world.view
             old = {log.output_of(batch, a) for a in batch.attempts if a.number <= _by_people(batch)}
             if output not in old:
                 self._wrong(f"{name} is committed into {output}, which nobody acknowledged")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_offsets.engine.group import Mark
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.log.clean import clean as clean_log
+from airflow_kafka_offsets.log.entries import Plan
 from tests.model import people
 from tests.model.stepping import FAR, T0, UNIT_MS, epoch_of
 
@@ -114,9 +115,11 @@ def lose_log(world: World, copy: dict[str, bytes] | None = None) -> None:
             world.torn.add(batch.plan.key)
             world.spoilt |= set(world.offsets_of(batch))
     if copy is None:
-        world.old_logs.append([(b, world.body_of(b)) for b in batches])
+        plans = [(b, plan) for b in batches for plan in ([b.plan] if b.is_committed else b.entries)]
+        world.old_logs.append([(b, world.body_of(b, plan)) for b, plan in plans if isinstance(plan, Plan)])
     world.store.objects.clear()
     world.store.objects.update(copy or {})
+    world.view = world.log
     known = {batch.plan.key: batch for batch in world.batches()}
     if copy is not None:
         world.unknown = {batch.plan.key for batch in batches} - known.keys()
@@ -126,7 +129,8 @@ def lose_log(world: World, copy: dict[str, bytes] | None = None) -> None:
         rows = (row for (_, key), rows in world.sink.rows.items() for row in rows if key in safe)
         world.kept |= {row for row in rows if row[:2] in logs}
         held = world.kafka.groups.get(world.group or "", {}).values()
-        if not any(mark and mark.batch > max(known, default="") for mark in map(Mark.of, held)):
+        committed = max((key for key, batch in known.items() if batch.is_committed), default="")
+        if not any(mark and mark.batch > committed for mark in map(Mark.of, held)):
             people.forget_unknown_rows(world)  # nothing refuses that the pipeline goes on
             for batch in known.values():
                 if not batch.is_committed:  # its reports may be of older rows

@@ -100,6 +100,7 @@ def forget_rows(world: World, are: Callable[[str, Any], bool]) -> None:
         forgotten = [row for row in rows if are(at[1], row)]
         if deletes:
             world.sink.rows[at] = [row for row in rows if row not in forgotten]
+            world.kept -= {*forgotten}
         else:
             world.twice.update(forgotten)
 

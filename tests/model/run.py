@@ -162,7 +162,7 @@ def _end_in_sequence(world: World) -> None:
     while i < 40 and (finished or i < 3):
         finished, i = _finish(world, Run(f"f{i}", None)), i + 1
         batches = world.batches()
-        position = world.log.position_after(batches[-1]) if batches and batches[-1].is_committed else {}
+        position = world.view.position_after(batches[-1]) if batches and batches[-1].is_committed else {}
         topic_id = world.kafka.topics["orders"].topic_id
         if all((at := position.get(tp)) and at[::2] == (world.high_watermark(tp), topic_id) for tp in world.partitions):
             return

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from airflow_kafka_offsets.errors import CheckpointLost
-from airflow_kafka_offsets.kafka_values import OffsetRange, TopicPartition
+from airflow_kafka_offsets.kafka_values import CommittedOffset, OffsetRange, TopicPartition
 from tests.model import happenings, people
 from tests.model.check import check
 from tests.model.run import end
@@ -87,7 +87,8 @@ def driver_of_an_earlier_job_is_late(s: Scene) -> None:
 
 
 def cleared_run_writes_again(s: Scene) -> None:
-    s.do(s.one)
+    if s.one.task != "done":
+        s.do(s.one)
     s.do(s.one)
     if s.one.task != "done":
         s.world.bad.append("a cleared run cannot write its batch again")
@@ -208,6 +209,42 @@ def person_acknowledges_after_the_report(s: Scene) -> None:
     s.do(s.one, "commit")
 
 
+def report_is_of_an_older_copy(s: Scene) -> None:
+    s.do(s.one, "resolve", "spark")
+    copy = dict(s.world.store.objects)
+    s.person(partial(people.skip_record, s.world, FIRST, OffsetRange(1, 2)))
+    s.do(s.other)
+    happenings.lose_log(s.world, copy)
+    s.do(s.one, "commit")
+
+
+def group_is_below_the_log_start(s: Scene) -> None:
+    s.do(s.one)
+    happenings.produce(s.world, 0, 6, 7)
+    s.world.kafka.delete_records(FIRST, 7)
+    happenings.lose_log(s.world)
+
+
+def two_first_runs_at_once(s: Scene) -> None:
+    s.other.window = (10, 20)
+    slow = s.start(s.other)
+    s.go(slow, "list")
+    s.world.step(slow)  # it has seen that there is no batch
+    s.do(s.one)
+    s.go(slow)
+    if "CheckpointLost" in s.world.counts:
+        s.world.bad.append("a first run beside another one takes the log for lost")
+
+
+def group_was_moved_and_acknowledged_before_a_clear(s: Scene) -> None:
+    s.do(s.one)
+    happenings.produce(s.world, 0, 6)
+    s.do(s.other, "resolve")
+    s.world.kafka.commit_as_somebody_else("g", {FIRST: CommittedOffset(2)})
+    s.person(partial(people.acknowledge, s.world, None))
+    cleared_run_writes_again(s)
+
+
 def output_moves(s: Scene) -> None:
     s.do(s.one)
     happenings.produce(s.world, 0, 6)
@@ -239,9 +276,12 @@ _IN_SEQUENCE = (
     log_is_an_older_copy,
     log_is_older_than_the_group,
     topic_is_recreated_before_a_person_acknowledges,
+    report_is_of_an_older_copy,
+    group_is_below_the_log_start,
+    group_was_moved_and_acknowledged_before_a_clear,
 )
 SCENES = [(scene, kind) for scene in _BOTH for kind in ("sequence", "window")]
-SCENES += [(scene, "sequence") for scene in _IN_SEQUENCE]
+SCENES += [*((scene, "sequence") for scene in _IN_SEQUENCE), (two_first_runs_at_once, "window")]
 
 
 def play(scene: Callable[[Scene], None], kind: Kind) -> list[str]:

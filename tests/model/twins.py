@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from airflow_kafka_offsets.engine import by_hand, commit, draft, group, look, mirror, resolve, windows
+from airflow_kafka_offsets.engine import by_hand, changes, commit, draft, group, look, mirror, resolve, windows
 from airflow_kafka_offsets.log import clean, entries
 from airflow_kafka_offsets.plan import body, ranges, window
 from tests.model import scenes
@@ -93,6 +93,9 @@ TWINS: dict[Kind, dict[str, Twin]] = {
         "a lost log is not noticed": Twin(((group.refuse_lost_log, "if newest is None", "if False"),), scenes.log_is_lost),
         "an older log is not noticed": Twin(((group.refuse_older_log, "if later", "if False and later"),), scenes.log_is_older_than_the_group),
         "an older log's batch gets another plan": Twin(((by_hand.reset, "if newest is not None and not at and", "if False and"),), scenes.log_is_an_older_copy),
+        "reports of an older log count": Twin(((commit._refuse_moved_group, "if knows and", "if False and"),), scenes.report_is_of_an_older_copy),
+        "a group below the log start is refused": Twin(((by_hand.reset, "if outside and not isinstance(want.start, GroupStart):", "if outside:"),), scenes.group_is_below_the_log_start),
+        "a run that writes again compares the group": Twin(((commit._refuse_moved_group, "or batch.is_committed", ""),), scenes.group_was_moved_and_acknowledged_before_a_clear),
         "what does not verify is left and cleaned": Twin(_LEFT, scenes.batch_that_does_not_verify_expires),
         "re-created topics are not noticed": Twin(
             ((ranges.Facts.is_recreated, "return ", "return False and "), (look._is_other, "return ", "return False and "))
@@ -109,6 +112,7 @@ TWINS: dict[Kind, dict[str, Twin]] = {
         "cuts are not clamped": Twin(((window.Covered.clamp, "offset = max(", "return offset\n    offset = max("),)),
         "cuts are clamped at use": Twin(_AT_USE),
         "cuts are not shared": Twin(((windows.plan_window, "left, right = covered.cut_ending_at(start_ms), covered.cut_starting_at(end_ms)", "left = right = None"),)),
+        "two first runs at once are a lost log": Twin(((changes.has_succeeded, " and log.newest() is None", ""),), scenes.two_first_runs_at_once),
         "nobody helps with windows/": Twin(((windows.turn, "log.name_window(last, newest.number)", "pass"),)),
         "windows/ is looked at before the newest batch": Twin(_EARLY),
         "a cut lacks what was not asked for": Twin(((windows._keep_unasked, "differ: list", "return []\n    differ: list"),)),

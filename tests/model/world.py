@@ -75,6 +75,7 @@ class World:
         self.kind, self.seed, self.theme, self.rnd = kind, seed, theme, random.Random(f"{kind} {seed}")
         rnd = self.rnd
         self.store, self.kafka = SteppingStore(self._created), SteppingCluster(now_ms=T0)
+        self.view = self.log
         self.has_reports, self.stretches = rnd.random() < 0.92, rnd.choice((2, 3, 500))
         self.sink = Sink(fences=rnd.random() < 0.5 and self.has_reports)
         self.group = "g" if kind == "sequence" and rnd.random() < 0.85 else None
@@ -116,7 +117,7 @@ class World:
 
     @property
     def log(self) -> PipelineLog:
-        """Each program reads the log anew."""
+        """Each program reads the log anew; ``view`` is the world's own."""
         return PipelineLog(self.store, "orders")
 
     @property
@@ -302,8 +303,8 @@ class World:
             self.bad.append(f"{batch} was done again, says the run, and nothing was")
 
     def batches(self) -> list[Any]:
-        log, found, number = self.log, [], 1
-        while (batch := log.batch(number)) is not None:
+        found, number = [], 1
+        while (batch := self.view.batch(number)) is not None:
             found.append(batch)
             number += 1
         return found
@@ -323,15 +324,15 @@ class World:
         committed = [b for b in self.batches() if b.is_committed]
         if not committed:
             return
-        position = self.log.position_after(committed[-1])
+        position = self.view.position_after(committed[-1])
         topic_id = self.kafka.topics["orders"].topic_id
         for tp, offset in position.items():
             if offset.topic_id == topic_id and (tp not in held or held[tp].offset != offset.offset):
                 self.bad.append(f"all mirrors have ended, and the group holds {held.get(tp)} of {tp}, not {offset}")
 
     def is_verified(self, batch: Batch) -> bool:
-        log = self.log
-        return not self.has_reports or verify(batch, log.body(batch), log.report).is_verified
+        view = self.view
+        return not self.has_reports or verify(batch, view.body(batch), view.report).is_verified
 
     def body_of(self, batch: Batch, plan: Plan | None = None) -> PlanBody:
         """Also of a batch that was cleaned."""
