@@ -65,6 +65,7 @@ class Demo:
         hours = HoursOfADay(self.kafka, self._topic("hours"), self.by_hour)
         step(f"Topic {hours.topic}: a day of records; an Airflow with a scheduler runs a window for each hour")
         self.kafka.create_topic(hours.topic, PARTITIONS)
+        _stop_on_signals(stack)  # Airflow has put handlers of its own in their place, in the runs above
         hours.run(self._scheduler(java, stack, hours.topic))
         self._conclude()
         for rows, wrong in ((typed.rows, typed.wrong()), (hours.rows, hours.wrong())):
