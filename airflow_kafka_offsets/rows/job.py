@@ -123,7 +123,7 @@ def _format(given: Format | None, registered: RegisteredSchemas | None) -> dict[
 def _refuse_one_output(sink: SinkConfig, beside: SinkConfig, what: str) -> None:
     own, other = output_name(sink), output_name(beside)
     folders = [f"{folder(place)}/" for place in map(_place, (sink, beside)) if "/" in place]
-    is_inside = len(folders) == 2 and max(folders, key=len).startswith(min(folders, key=len))
+    is_inside = len(folders) == 2 and any(a.startswith(b) for a, b in (folders, folders[::-1]))
     if own == other or is_inside:
         refuse(
             [

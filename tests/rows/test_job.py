@@ -124,5 +124,5 @@ def test_bad_records_do_not_go_where_rows_go(sink: SinkConfig, bad: SinkConfig) 
 
 
 def test_bad_records_go_beside_the_rows() -> None:
-    for bad in (Files("/lake/orders-bad"), Delta("lake.bad")):
+    for bad in (Files("/lake/orders-bad"), Files("/lake/wrongs"), Delta("lake.bad")):
         job_object(Files("/lake/orders"), Rows(bad=BadRecords(bad)))
