@@ -21,13 +21,14 @@ from airflow_kafka_offsets.spark.store import Store
 class Committed:
     """A batch, as its entries say.
 
+    :ivar pipeline: the folder of the pipeline.
     :ivar entry: the number of its last commit; 0: it has none.
     :ivar commits: how often it was committed.
     :ivar is_closed: whether its last entry is a commit, so that nobody writes it.
     :ivar output: where the last commit found its rows.
     """
 
-    folder: str
+    pipeline: str
     number: int
     key: str
     entry: int
@@ -35,24 +36,27 @@ class Committed:
     is_closed: bool
     output: str | None
 
-    @property
-    def next_entry(self) -> str:
-        return f"{self.folder}/{self.entry + 1}.json"
-
 
 def read_commits(store: Store, pipeline: str, number: int) -> Committed | None:
     """A batch of the log; ``None``: there is none of this number.
 
     :param pipeline: the folder of the pipeline.
     """
-    folder = f"{pipeline}/batches/{number // 100:08}/{number:010}"
+    folder = _folder(pipeline, number)
     entries = read_entries(store, folder, store.list(folder))
     if not entries:
         return None
     commits = {k: entry for k, entry in entries.items() if entry["entry"] == "commit"}
     last = max(commits, default=0)
     output = commits[last]["output"] if commits else None
-    return Committed(folder, number, entries[1]["key"], last, len(commits), last == max(entries), output)
+    return Committed(pipeline, number, entries[1]["key"], last, len(commits), last == max(entries), output)
+
+
+def read_again(store: Store, batch: Committed) -> Committed:
+    """The batch as it is now; the same object if nothing was appended."""
+    if store.get(f"{_folder(batch.pipeline, batch.number)}/{batch.entry + 1}.json") is None:
+        return batch
+    return read_commits(store, batch.pipeline, batch.number) or batch
 
 
 def reached(store: Store, pipeline: str, merged: str | None, table: str) -> int:
@@ -109,6 +113,10 @@ def _refuse(batch: Committed, output: str) -> None:
         raise LateAttempt(what, "Its run is writing it again", "Let that run end, or clear it; then retry this task")
     cause = f"Its rows are in {batch.output}, and this run's sink is {output}"
     raise OtherOutput(what, cause, "Retry the merge task of the run that committed it; then this one")
+
+
+def _folder(pipeline: str, number: int) -> str:
+    return f"{pipeline}/batches/{number // 100:08}/{number:010}"
 
 
 def _number(key: str) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark.arguments import parse
-from airflow_kafka_offsets.spark.commits import reached, unmerged
+from airflow_kafka_offsets.spark.commits import reached, read_again, unmerged
 from airflow_kafka_offsets.spark.decode import SETTINGS
 from airflow_kafka_offsets.spark.errors import InvalidJob, LateAttempt
 from airflow_kafka_offsets.spark.merge import Merge
@@ -48,12 +48,12 @@ def merge_batches(spark: SparkSession, argv: Sequence[str] | None = None, store:
         log.info("%s has all batches up to %s.", merge.table.output, merged)
         return []
     newest = merge.newest(spark, batches)
-    for batch in batches:  # its rows were read as they were committed, or it is not closed any more
-        if store.get(batch.next_entry) is not None:
+    for batch in batches:
+        if read_again(store, batch) is not batch:  # else its rows are those that were committed
             cause = "Its run began to write it again while it was read"
             raise LateAttempt(f"Cannot merge batch {batch.number}", cause, "Let that run end; then retry this task")
     merge.write(newest)
-    merge.name_lost(spark, batches)
+    merge.name_lost(spark, [read_again(store, batch) for batch in batches])  # it may have been merged again before
     numbers = ", ".join(str(batch.number) for batch in batches)
     log.info("%s: %d keys of batches %s were merged.", merge.table.output, newest.count(), numbers)
     return [batch.key for batch in batches]

@@ -10,7 +10,6 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from airflow_kafka_offsets.spark.jobs.merge_batches import merge_batches
-from airflow_kafka_offsets.spark.merge import Merge
 from airflow_kafka_offsets.spark.sinks import plain_sink
 from airflow_kafka_offsets.spark.sinks.table import TableSink
 from tests.spark.plans import PlannedBatch
@@ -19,6 +18,17 @@ from tests.spark.sinks.outputs import Output
 Record = tuple[int, str | None, str | None]
 """Offset, id and value; no value: a delete."""
 COLUMNS = "offset BIGINT, id STRING, value STRING, topic STRING, partition INT"
+
+
+@dataclass
+class KeyedBatch(PlannedBatch):
+    """A batch of one of several logs, whose keys end differently."""
+
+    ending: str = "k3f9"
+
+    @property
+    def key(self) -> str:
+        return f"{self.number:010}-20261122T022057-{self.ending}"
 
 
 @dataclass
@@ -32,6 +42,7 @@ class Log:
     delete_when: str | None = "value IS NULL"
     batches: dict[int, PlannedBatch] = field(default_factory=dict)
     job_uri: str = ""
+    ending: str = "k3f9"
 
     @property
     def job(self) -> dict[str, Any]:
@@ -44,14 +55,10 @@ class Log:
         assert isinstance(sink, TableSink)
         return sink
 
-    @property
-    def merge_object(self) -> Merge:
-        return Merge.of(self.job, "orders")
-
     def write(self, number: int, records: Sequence[Record] | DataFrame, partition: int = 0) -> PlannedBatch:
         """Spark writes a batch, once more if it was committed, and nobody has committed it yet."""
         if number not in self.batches:
-            batch = PlannedBatch(self.folder / "checkpoint", "nowhere:1", "orders", number)
+            batch = KeyedBatch(self.folder / "checkpoint", "nowhere:1", "orders", number, ending=self.ending)
             self.batches[number] = batch.plan({("orders", 0): (0, 100)})
             self.job_uri = batch.job(self.job)
         batch = self.batches[number]

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.spark.commits import read_commits
 from airflow_kafka_offsets.spark.errors import InvalidJob, LateAttempt, OtherOutput
-from airflow_kafka_offsets.spark.store import HadoopStore
+from airflow_kafka_offsets.spark.merge import Merge
 from tests.spark.merge.logs import Log
 
 
@@ -86,18 +85,25 @@ def test_merges_at_the_same_time_end_as_one_after_the_other(log: Log) -> None:
     assert log.entities == {"key 0": ("4", 40), "key 1": (None, 41), "key 2": ("3", 32), "new": ("1!", 11)}
 
 
-def test_a_merge_that_was_overtaken_changes_nothing(log: Log) -> None:
-    """It has read a batch, and goes on when the batch was reprocessed and merged, and a later one, too."""
-    log.commit(1, [(0, "a", "old"), (1, "b", "old")])
-    merge, store = log.merge_object, HadoopStore(log.spark, str(log.folder / "checkpoint"))
-    seen = read_commits(store, "orders", 1)
-    assert seen is not None
-    late = merge.newest(log.spark, [seen])
-    log.commit(1, [(0, "a", "new"), (1, "b", "new")])
-    log.commit(2, [(2, "b", None)])
-    log.merge(2)
-    merge.write(late)
-    assert log.entities == {"a": ("new", 0), "b": (None, 2)}
+def test_a_merge_that_was_overtaken_brings_nothing_old_back(
+    log: Log, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has read a batch, and writes when the batch was reprocessed and merged, and a later one, too."""
+    log.commit(1, [(0, "a", "old"), (1, "b", "old"), (2, "wrong", "old")])
+    write = Merge.write
+
+    def write_late(merge: Merge, newest: DataFrame) -> None:
+        monkeypatch.undo()
+        log.commit(1, [(0, "a", "new"), (1, "b", "new")])
+        log.commit(2, [(2, "b", None)])
+        assert log.merge(2) == [1, 2]
+        write(merge, newest)
+
+    monkeypatch.setattr(Merge, "write", write_late)
+    with caplog.at_level(logging.WARNING, "airflow_kafka_offsets"):
+        log.merge(1)
+    assert log.entities == {"a": ("new", 0), "b": (None, 2), "wrong": ("old", 2)}
+    assert ["('wrong',)" in message for message in caplog.messages] == [True]  # as if it had been in time
 
 
 def test_a_batch_that_is_claimed_while_it_is_read_is_not_merged(
@@ -105,14 +111,14 @@ def test_a_batch_that_is_claimed_while_it_is_read_is_not_merged(
 ) -> None:
     log = delta_log
     log.commit(1, [(0, "a", "1")])
-    read = type(log.merge_object).newest
+    read = Merge.newest
 
-    def read_and_claim(*arguments: Any) -> Any:
+    def read_and_claim(*arguments: Any) -> DataFrame:
         found = read(*arguments)
         log.batches[1].append("claim", after=1, acknowledged=0)
         return found
 
-    monkeypatch.setattr(type(log.merge_object), "newest", read_and_claim)
+    monkeypatch.setattr(Merge, "newest", read_and_claim)
     with pytest.raises(LateAttempt, match="began to write it again while it was read"):
         log.merge(1)
     assert log.table.read(log.spark) is None
@@ -172,9 +178,9 @@ def test_other_outputs_logs_and_tables_are_refused(delta_log: Log) -> None:
         log.merge(3)
     alias = {**log.job, "merge": {**log.job["merge"], "sink": log.job["sink"]}}
     with pytest.raises(OtherOutput, match="name of pipeline 'orders'"):
-        type(log.merge_object).of(alias, "orders").check(log.spark)
+        Merge.of(alias, "orders").check(log.spark)
     with pytest.raises(OtherOutput, match="'orders/merge'"):
-        type(log.merge_object).of(log.job, "payments").check(log.spark)
+        Merge.of(log.job, "payments").check(log.spark)
 
 
 def test_after_a_lost_log_a_person_says_that_all_of_the_new_one_is_newer(delta_log: Log) -> None:
@@ -183,7 +189,7 @@ def test_after_a_lost_log_a_person_says_that_all_of_the_new_one_is_newer(delta_l
     log.commit(2, [(1, "b", "2")])
     log.merge(2)
     (log.folder / "checkpoint").rename(log.folder / "lost")
-    new = Log(log.spark, log.folder, log.kind)
+    new = Log(log.spark, log.folder, log.kind, ending="new1")
     new.commit(1, [(2, "a", "3")])
     with pytest.raises(OtherOutput, match=r"rows of batch 0000000002-.*this log has no such batch") as raised:
         new.merge(1)

@@ -1,0 +1,56 @@
+"""The example of an entity table, as it is written: real Airflow, Kafka and Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from testbed import airflow_home, jars
+from testbed.broker import KafkaBroker
+from testbed.checks import rows_of_delta
+from testbed.dag_runs import load_dag, run_dag
+from testbed.java import Java
+from testbed.spark import spark_conf
+from tests.airflow.fixtures import PROJECT_DAGS
+
+
+def test_one_row_per_customer_behind_the_commit(
+    airflow: Path,
+    java: Java,
+    spark_jars: list[Path],
+    broker: KafkaBroker,
+    topic: Callable[..., str],
+    group: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name, tables = topic(2, prefix="customers"), tmp_path / "customers"
+    variables = {"topic": name, "group": group}
+    given = {f"kafka_offsets_customers_{word}": value for word, value in variables.items()}
+    conf = spark_conf([*spark_jars, *jars.delta_jars(java, lambda _: None)])
+    environment = {
+        **airflow_home.variables({**given, "kafka_offsets_customers": str(tables)}),
+        **airflow_home.spark_defaults(airflow / "spark-delta", conf),
+    }
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
+
+    def produce(*changes: tuple[str, str | None, str]) -> None:
+        for key, customer, op in changes:
+            value = None if op == "tombstone" else json.dumps({"op": op, "name": customer, "city": "Lyon"}).encode()
+            broker.produce(name, [(len(key) % 2, key.encode(), value, None)])
+
+    dag = load_dag(PROJECT_DAGS / "entity_tables.py", "kafka_entity_tables")
+    produce(("a", "Ann", "c"), ("bb", "Bob", "c"), ("c", "Cem", "c"))
+    first = run_dag(dag)
+    produce(("a", "Anna", "u"), ("bb", None, "d"), ("c", None, "tombstone"), ("dd", "Dee", "c"))
+    second = run_dag(dag)
+
+    assert (first.state, second.state) == ("success", "success")
+    found = {row["id"]: (row["name"], row["kafka_deleted"]) for row in rows_of_delta(tables / "current")}
+    assert found == {"a": ("Anna", False), "bb": (None, True), "c": (None, True), "dd": ("Dee", False)}
+    assert len(rows_of_delta(tables / "changes")) == 7
+    assert run_dag(dag).states("customers.merge") == ["skipped"]
