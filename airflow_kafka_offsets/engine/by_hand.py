@@ -22,6 +22,7 @@ from airflow_kafka_offsets.log.entries import Batch, Claim, Commit
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, Position
 from airflow_kafka_offsets.plan.body import Decision, Offset, PlanBody, PlannedRange, Skips
 from airflow_kafka_offsets.plan.ranges import for_each, moved, startup_offset
+from airflow_kafka_offsets.plan.window import is_other_topic
 from airflow_kafka_offsets.request import GroupStart, Request
 
 
@@ -182,7 +183,9 @@ def _append(
     if newest is not None and is_unfinished:
         old = log.body(newest)
         snapshots = look.facts(list(to), to, is_startup=False).snapshots
-        ranges = {tp: r for tp, r in old.ranges.items() if tp in base or tp in to}
+        # A partition that is not asked for stays as it is; of a re-created topic, it is for the next plan.
+        now = look.description.topic_ids
+        ranges = {tp: r for tp, r in old.ranges.items() if tp in base and not is_other_topic(base[tp], tp, now)}
         for tp, offset in to.items():
             end = min(old.ranges[tp].end if tp in old.ranges else 0, snapshots[tp].high_watermark)
             ranges[tp] = PlannedRange(offset.offset, max(offset.offset, end), snapshots[tp].leader_epoch)

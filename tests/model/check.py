@@ -74,6 +74,7 @@ class Check:
             at, now = body.resume_from.get(d.partition), batch.plan.topic_ids.get(d.partition.topic)
             if d.end is None:
                 key = d.partition.partition
+                now = now if at is None or d.partition in body.ranges else at.topic_id
                 self.reborn[now, key] = min(d.start, self.reborn.get((now, key), FAR))
                 continue
             for topic_id in {now, at.topic_id} if at else self.topic_ids:

@@ -63,8 +63,12 @@ def acknowledge(world: World, number: int | None) -> None:
 
 
 def reset(world: World, start: Any) -> None:
-    by_hand.reset(world.request(start=start), a_person(world), world.log, world.kafka, allow_duplicates=True)
+    some = frozenset(tp for tp in world.partitions[1:] if world.rnd.random() < 0.15)
+    want = world.request(start=start, exclude=some)
+    moved = by_hand.reset(want, a_person(world), world.log, world.kafka, allow_duplicates=True)
     world.counts["reset"] += 1
+    if world.old_logs and moved.batch == 1:  # nothing else knows that there was a log
+        accept_unknown_rows(world)
 
 
 def go_on_from_group(world: World) -> None:
