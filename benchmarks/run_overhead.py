@@ -68,14 +68,7 @@ def main() -> int:
             take_turns(
                 ways, asked.rounds, before=lambda: broker.produce_many(TOPIC, asked.records, partitions=PARTITIONS)
             )
-    bare = ways[0]
-    rows = [
-        (
-            f"`{way.name}`", f"{way.median_s:.1f}", way.spread, f"{way.part_s(SPARK_TASK):.1f}",
-            *((f"{way.times(bare):.2f}", within(way.times(bare), AT_MOST[way.name])) if way is not bare else ("", "")),
-        )
-        for way in ways
-    ]  # fmt: skip
+    rows = [row(way, ways[0]) for way in ways]
     columns = (f"{asked.records:,} new records", "whole run, s", "quartiles", "Spark task, s", "times bare", "at most")
     sentence = (
         "With the fast start a whole run (wait, resolve, Spark, commit) takes less time than a bare Spark task; "
@@ -84,6 +77,11 @@ def main() -> int:
     title = "A whole run beside a bare Spark task"
     show("run_overhead", title, columns, rows, sentence, "apache-airflow", "pyspark", write=asked.write)
     return 0
+
+
+def row(way: Way, bare: Way) -> tuple[str, ...]:
+    times = () if way is bare else (f"{way.times(bare):.2f}", within(way.times(bare), AT_MOST[way.name]))
+    return f"`{way.name}`", f"{way.median_s:.1f}", way.spread, f"{way.part_s(SPARK_TASK):.1f}", *(times or ("", ""))
 
 
 def a_run(airflow: StandaloneAirflow, broker: KafkaBroker, dag_id: str, records: int) -> Callable[[Run], None]:
