@@ -50,10 +50,11 @@ def add_users() -> None:
     with get_application_builder() as builder:
         security = builder.sm
         for name, rights in RIGHTS.items():
-            role = security.add_role(name)
+            role = security.find_role(name) or security.add_role(name)
             for right in (*EVERYBODY, *rights):
                 security.add_permission_to_role(role, security.create_permission(*right))
-            assert security.add_user(name, name, name, f"{name}@example.org", role, name), name
+            user = security.find_user(name) or security.add_user(name, name, name, f"{name}@example.org", role, name)
+            assert user, name
 
 
 def main(file: str, runs: str) -> None:
