@@ -1,7 +1,7 @@
 """The pages that are made of the code: ``python -m tests.docs.generate`` (``make docs``).
 
 ``parameters.md`` of signatures and docstrings, ``command-line.md`` of click's commands, ``errors.md`` of the package's
-error pages, ``conformance.md`` of the cases of ``tests/conformance``.
+error pages, ``conformance.md`` of the cases of ``tests/conformance``, ``fault-matrix.md`` of ``tests/faults``.
 """
 
 from __future__ import annotations
@@ -320,6 +320,27 @@ def _promises() -> Iterator[tuple[str, str]]:
                 yield match[1].strip("_").replace("_", " "), match[2].replace("_", " ")
 
 
+# ── fault matrix ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_FAULT_MATRIX = """\
+# Fault matrix
+
+Each row is a test (`tests/faults`) on a real Kafka, Spark and Airflow: 3,000 records of a topic of three partitions go
+into files. "Killed" is SIGKILL at the moment that the row names, and the test proves the moment. At the end it reads
+all files of the output, asks Kafka for the group, and checks that no batch number is missing and every batch is
+committed. To act on a failed run yourself, see [Red run](red-run.md).
+
+"""
+
+
+def fault_matrix() -> str:
+    from tests.faults.matrix import ROWS
+
+    rows = [(f"`{row.name}`", *map(_cell, (row.fault, row.follows, row.finds))) for row in ROWS]
+    head = ("row", "what is done", "what follows", "what a reader finds")
+    return f"{MADE}\n{_FAULT_MATRIX}{_table(head, rows)}".rstrip() + "\n"
+
+
 # ── all of them ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 GENERATED: Mapping[str, Callable[[], str]] = {
@@ -327,6 +348,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "command-line.md": command_line,
     "errors.md": errors,
     "conformance.md": conformance,
+    "fault-matrix.md": fault_matrix,
 }
 
 

@@ -1,0 +1,64 @@
+"""The DAG of the fault matrix: one topic into files, with one retry.
+
+``python -m tests.faults.dags.faults CONF before|after NAME`` runs it in a worker that kills itself on one line. The
+checkpoint location creates a name with ``link``, and Python tells an audit hook of each ``link`` before it happens, and
+of the removal of the draft right after it.
+"""
+
+import json
+import os
+import re
+import signal
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG
+
+from airflow_kafka_offsets import Files, kafka_spark_batch
+
+
+def tell_of_a_retry(context: Any) -> None:
+    """Leave a file beside the output, so that a fault can end when a task is about to be tried again."""
+    Path(f"{context['params']['output']}.{context['ti'].task_id}.retry").touch()
+
+
+with DAG(
+    "faults",
+    schedule=None,
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    params={"topic": "none", "group": "none", "output": "none"},
+    default_args={"retries": 1, "on_retry_callback": tell_of_a_retry},
+):
+    kafka_spark_batch(
+        "orders",
+        topics="{{ params.topic }}",
+        group_id="{{ params.group }}",
+        start="earliest",
+        pipeline_id="{{ params.topic }}",
+        sink=Files("{{ params.output }}"),
+        sensor=False,
+    )
+
+
+def kill_at(when: str, name: str) -> None:
+    """Kill this process before or after it creates a name that the regular expression matches."""
+    is_linked = False
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal is_linked
+        is_named = event == "os.link" and re.search(name, os.fspath(arguments[1])) is not None
+        if (is_named and when == "before") or (is_linked and event == "os.remove"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        is_linked = is_linked or is_named
+
+    sys.addaudithook(hook)
+
+
+if __name__ == "__main__":
+    from testbed.dag_runs import load_dag, run_dag
+
+    dag = load_dag(Path(__file__), "faults")
+    kill_at(sys.argv[2], sys.argv[3])
+    run_dag(dag, conf=json.loads(sys.argv[1]))

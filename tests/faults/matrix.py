@@ -1,0 +1,183 @@
+"""The fault matrix: what is broken and when, and what a reader of the output and of the group then finds.
+
+``docs/fault-matrix.md`` is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from testbed.topics import wait_for
+from tests.faults.scene import Scene, tries
+
+BODY, HEADER, BOUND = "batches/*/*/1-*.ranges.json", "batches/*/*/1.json", "runs/*/*/*.json"
+ATTEMPT, REPORT, COMMIT = "batches/*/*/*.begun.json", "batches/*/*/*.report.json", "batches/*/*/2.json"
+STAGED, VISIBLE = "_kafka_staging/*/new/_temporary/**/part-*.parquet", "kafka_batch=*"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """:ivar play: brings the fault about, lets the run or the next one end, and counts."""
+
+    name: str
+    fault: str
+    play: Callable[[Scene], None]
+    follows: str = "Airflow retries the task"
+    finds: str = "Each record once, and the group at the end offsets"
+    stops_the_broker: bool = False
+
+
+def lose_worker(when: str, name: str, there: str, absent: str) -> Callable[[Scene], None]:
+    """:param there: a glob in the log that shows with ``absent`` at which moment the worker was killed."""
+
+    def play(scene: Scene) -> None:
+        scene.produce()
+        run_id = scene.run_and_lose_the_worker(when, name)
+        assert list(scene.log.glob(there))
+        assert not list(scene.log.glob(absent))
+        assert scene.state[1] == {}  # the group has not followed yet
+        assert scene.retry(run_id).state == "success"
+        scene.assert_exact(batches=1)
+
+    return play
+
+
+def kill_spark(folder: str, name: str, absent: str) -> Callable[[Scene], None]:
+    """Kill it as soon as ``name`` is there, and ``absent`` is not yet."""
+
+    def play(scene: Scene) -> None:
+        scene.produce()
+        with scene.at(folder, name, partial(scene.kill_spark, absent)):
+            run = scene.run()
+        assert (run.state, tries(run, "orders.spark")) == ("success", 2)
+        scene.assert_exact(batches=1)
+
+    return play
+
+
+def restart_broker(scene: Scene) -> None:
+    scene.produce()
+    with scene.at("log", ATTEMPT, scene.broker.restart):
+        assert scene.run().state == "success"
+    scene.assert_exact(batches=1)
+
+
+def stop_broker(scene: Scene) -> None:
+    def stop() -> None:
+        scene.broker.stop()
+        wait_for("the commit is to be retried", Path(f"{scene.output}.orders.commit.retry").exists, 300)
+        scene.broker.start()
+
+    scene.produce()
+    with scene.at("log", REPORT, stop):
+        run = scene.run()
+    assert (run.state, tries(run, "orders.commit")) == ("success", 2)
+    scene.assert_exact(batches=1)
+
+
+def expire_records(scene: Scene) -> None:
+    scene.produce()
+    assert scene.run().state == "success"
+    before = scene.state
+    scene.produce()
+    expire = partial(scene.broker.delete_records, {(scene.topic, n): end - 10 for n, end in scene.ends.items()})
+    with scene.at("log", "batches/*/0000000002/1.json", expire):
+        run = scene.run()
+    assert (run.states("orders.spark"), scene.state) == (["failed"], before)
+    assert (scene.run().states("orders.resolve"), scene.state) == (["failed"], before)
+
+
+def run_beside(scene: Scene) -> None:
+    scene.produce()
+    first = scene.run_and_lose_the_worker("after", "/runs/")  # Airflow has not missed it yet
+    second = scene.run()
+    assert (second.states("orders.resolve"), scene.state) == (["failed"], ([], {}))
+    assert scene.retry(first).state == "success"
+    scene.produce()
+    assert scene.clear(second.run_id).state == "success"
+    scene.assert_exact(batches=2)
+
+
+def clear_run(scene: Scene) -> None:
+    scene.produce()
+    run, files = scene.run(), set(scene.output.rglob("*.parquet"))
+    scene.produce()
+    assert scene.clear(run.run_id).state == "success"
+    assert not files & set(scene.output.rglob("*.parquet"))  # written again
+    assert len(scene.state[0]) == scene.produced // 2
+    assert scene.run().state == "success"
+    scene.assert_exact(batches=2)
+
+
+ROWS = (
+    Row(
+        "resolve-before-plan",
+        "The resolve task is killed after the plan's offsets are stored, before the plan",
+        lose_worker("before", r"/1\.json", there=BODY, absent=HEADER),
+    ),
+    Row(
+        "resolve-before-run",
+        "The resolve task is killed after the plan is stored, before the run is bound to the batch",
+        lose_worker("before", "/runs/", there=HEADER, absent=BOUND),
+    ),
+    Row(
+        "spark-begun",
+        "The Spark driver is killed after its attempt has begun",
+        kill_spark("log", ATTEMPT, absent=VISIBLE),
+    ),
+    Row(
+        "spark-staging",
+        "The Spark driver is killed while it writes files that readers do not see yet",
+        kill_spark("output", STAGED, absent=VISIBLE),
+    ),
+    Row(
+        "spark-before-report",
+        "The Spark driver is killed after its files are visible, before its report",
+        kill_spark("output", VISIBLE, absent=REPORT),
+    ),
+    Row(
+        "commit-before-entry",
+        "The commit task is killed before the batch is committed",
+        lose_worker("before", r"/2\.json", there=REPORT, absent=COMMIT),
+    ),
+    Row(
+        "commit-before-group",
+        "The commit task is killed after the batch is committed, before the group follows",
+        lose_worker("after", r"/2\.json", there=COMMIT, absent="batches/*/*/3.json"),
+    ),
+    Row(
+        "broker-restarted",
+        "The broker is stopped and started again while Spark reads",
+        restart_broker,
+        "Spark waits for it, or Airflow retries the task",
+        stops_the_broker=True,
+    ),
+    Row(
+        "broker-down",
+        "The broker is stopped before the commit; it is back at the retry",
+        stop_broker,
+        stops_the_broker=True,
+    ),
+    Row(
+        "records-expired",
+        "Retention takes records after the plan, before Spark reads them",
+        expire_records,
+        "The run fails, and the next one with `DataLoss`, until a person decides",
+        "Output and group as they were before the run",
+    ),
+    Row(
+        "second-run",
+        "A second run starts while the first one runs",
+        run_beside,
+        "It fails with `OverlappingRun`. When the first one has ended, it is cleared and reads what is new",
+    ),
+    Row(
+        "run-cleared",
+        "The whole run is cleared after its success; there are new records",
+        clear_run,
+        "It writes its batch again; the next run reads what is new",
+    ),
+)
