@@ -67,8 +67,8 @@ test: lint ## lint, types, import contracts, and all tests that take no minutes
 test-system: setup ## what takes minutes: schedulers, the fault matrix, killed drivers, stores of Google and Azure
 	$(PYTEST) -m "slow or clouds"
 
-bench: .bench/.stamp ## look-ups, plans and commits beside raw requests and other ways
-	@PYTHONPATH=.bench:. $(BIN)/python -m benchmarks.bench
+bench: setup ## a plan beside the raw requests that it needs
+	@$(BIN)/python -m benchmarks.bench
 
 bench-tasks: setup ## a whole run beside a bare one; Spark's first task
 	@for what in run_overhead first_task; do $(BIN)/python -m benchmarks.$$what; done
@@ -78,11 +78,6 @@ bench-store: setup ## what a run asks of a checkpoint location on S3, counted at
 
 bench-read: setup ## the read with its proof, and typed rows, beside jobs by hand
 	@for what in read typed_rows; do $(BIN)/python -m benchmarks.$$what; done
-
-.bench/.stamp: benchmarks/requirements.lock .venv/.stamp
-	rm -rf .bench
-	$(UV) pip install --quiet --python $(BIN)/python --target .bench --require-hashes -r benchmarks/requirements.lock
-	@touch .bench/.stamp
 
 mutate: setup ## change the code of plan/, log/ and engine/ line by line: does a test notice?
 	$(BIN)/mutmut run
