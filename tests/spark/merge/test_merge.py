@@ -159,10 +159,14 @@ def test_the_table_gets_new_columns_and_keeps_those_that_are_its_own(log: Log) -
 def test_a_table_that_was_filled_from_elsewhere_is_older_than_every_record(log: Log) -> None:
     log.spark.sql(
         f"CREATE TABLE {log.table.name} (kafka_batch STRING, id STRING, value STRING) USING {log.kind} "
-        "TBLPROPERTIES ('write.metadata.metrics.column.kafka_batch' = 'full')"
+        "TBLPROPERTIES ('write.metadata.metrics.column.kafka_batch' = 'full', "
+        "'write.merge.isolation-level' = 'snapshot')"
     )
     log.spark.sql(f"INSERT INTO {log.table.name} VALUES (NULL, 'a', '0'), (NULL, 'b', '0')")
     log.commit(1, [(0, "a", "1")])
+    with pytest.raises(InvalidJob, match="could insert a key twice") as raised:
+        log.merge(1)
+    log.spark.sql(raised.value.remedy)
     assert log.merge(1) == [1]
     found = {row["id"]: row["value"] for row in log.rows}
     assert found == {"a": "1", "b": "0"}
