@@ -104,7 +104,10 @@ def clean(world: World) -> None:
 
 
 def lose_log(world: World, copy: dict[str, bytes] | None = None) -> None:
-    """The checkpoint location is empty, or an older copy. Spark jobs end first; what else runs ends there."""
+    """The checkpoint location is empty, or an older copy. Spark jobs end first; what else runs ends there. Once."""
+    if world.has_lost_log:
+        return
+    world.has_lost_log = True
     for other in [p for p in world.programs if p.task != "spark"]:
         world.crash(other)
     world.run_all()

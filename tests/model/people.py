@@ -68,8 +68,10 @@ def reset(world: World, start: Any) -> None:
     held = world.kafka.groups.get(world.group or "", {}).values()
     if world.old_logs and world.view.newest() is None and not any(map(Mark.of, held)):
         accept_unknown_rows(world)  # nothing but Airflow knows that there was a log
-    by_hand.reset(want, a_person(world), world.log, world.kafka, allow_duplicates=True)
+    moved = by_hand.reset(want, a_person(world), world.log, world.kafka, allow_duplicates=True)
     world.counts["reset"] += 1
+    if not moved.before:  # the first batch starts elsewhere, whatever an older log knew of it
+        world.kept.clear()
 
 
 def go_on_from_group(world: World) -> None:

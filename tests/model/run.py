@@ -69,17 +69,17 @@ def _events(world: World) -> dict[str, tuple[float, Callable[..., object]]]:
         "expire": (1.5, here.expire),
         "add a partition": (0.3, here.add_partition),
         "copy": (0.5, here.copy_log),
-        "restore": (0.12, here.restore_log),
+        "restore": (0.2, here.restore_log),
         "move the output": (0.5 * world.has_reports, partial(here.correct, moves=True)),
         "change a topic": (1.5 * world.changes_topics, here.change_topic),
         "compact": (3 * world.compacts, here.compact),
     }
     if world.kind == "window":
-        return events | {"acknowledge": (0.6, by.acknowledge_some), "lose": (0.06, here.lose_log)}
+        return events | {"acknowledge": (0.6, by.acknowledge_some), "lose": (0.08, here.lose_log)}
     if world.group is not None:
         events |= {"members": (1, here.change_members), "move the group": (0.4, here.move_group)}
         events |= {"expire the group": (0.08, here.forget_group)}
-    return events | {"reset": (0.9, by.reset_somehow), "lose": (0.15, here.lose_log)}
+    return events | {"reset": (0.9, by.reset_somehow), "lose": (0.2, here.lose_log)}
 
 
 def _start(world: World) -> None:

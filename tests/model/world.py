@@ -86,7 +86,7 @@ class World:
         self.runs = {name: Run(name, self._some_window()) for name in (f"r{i}" for i in range(14))}
         self.alive: set[str] = set()
         self.succeeded, self.is_behind, self.people = False, True, 0
-        self.is_ending = False
+        self.is_ending = self.has_lost_log = False
         self.bad: list[str] = []
         self.errors: list[str] = []
         self.counts: Counter[str] = Counter()
