@@ -206,7 +206,8 @@ class Check:
                     low.offset > offset and self._explains(topic_id, tp.partition, offset, low.offset)
                 ):
                     self._wrong(f"{batch} starts {tp} at {low.offset}, and the window before ended at {offset}")
-                cuts[tp] = planned.end, ids.get(tp.topic), window[1]
+                is_former = planned.start == planned.end and low.topic_id != ids.get(tp.topic)
+                cuts[tp] = planned.end, low.topic_id if is_former else ids.get(tp.topic), window[1]
                 lacking.discard(tp)
             for tp in cuts.keys() - body.ranges.keys():
                 offset, topic_id, until = cuts[tp]

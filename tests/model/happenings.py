@@ -116,6 +116,7 @@ def lose_log(world: World, copy: dict[str, bytes] | None = None) -> None:
     for batch in batches:
         if not (batch.is_closed and (batch.is_cleaned or world.is_verified(batch))):
             world.torn.add(batch.plan.key)
+            world.twice.update(row for at, rows in world.sink.rows.items() for row in rows if at[1] == batch.plan.key)
             world.spoilt |= set(world.offsets_of(batch))
     if copy is None:
         plans = [(b, plan) for b in batches for plan in ([b.plan] if b.is_committed else b.entries)]
