@@ -96,9 +96,9 @@ def plan_window(look: Look, covered: Covered) -> PlanBody:
     facts = look.facts(asked, {}, is_startup=False)
     logs, ids = facts.snapshots, facts.topic_ids
     left, right = covered.cut_ending_at(start_ms), covered.cut_starting_at(end_ms)
-    found = {} if left is not None else _look_up(look, logs, start_ms)
+    found, at_start = ({}, {}) if left is not None else _look_up(look, logs, start_ms)
     low = _cut(left, {tp: covered.clamp(start_ms, tp, offset) for tp, offset in found.items()}, logs, ids)
-    answers = {} if right is not None else _look_up(look, logs, end_ms)
+    answers = {} if right is not None else _look_up(look, logs, end_ms)[0]
     high = _cut(
         right,
         {tp: max(covered.clamp(end_ms, tp, max(o, covered.offset_in(low, tp))), 0) for tp, o in answers.items()},
@@ -113,7 +113,7 @@ def plan_window(look: Look, covered: Covered) -> PlanBody:
             if tp in right and is_other_topic(right[tp], tp, ids)
         }
     unasked = _keep_unasked(look, covered, low, high, has_left=left is not None, has_right=right is not None)
-    lost = {} if left is not None else _hidden(look, covered, low, logs)
+    lost = {} if left is not None else _hidden(look, covered, low, at_start, logs)
     ranges: dict[TopicPartition, PlannedRange] = {}
     resume_from: dict[TopicPartition, Offset] = {}
     decisions: list[Decision] = [*unasked, *(d for tp in sorted(lost) for d in lost[tp])]
@@ -144,16 +144,22 @@ def plan_window(look: Look, covered: Covered) -> PlanBody:
     return PlanBody(ranges, resume_from, {}, (*decisions, *gaps), {}, stretches)
 
 
-def _look_up(look: Look, logs: Mapping[TopicPartition, PartitionSnapshot], time_ms: int) -> dict[TopicPartition, int]:
-    """The first record with this time or a later one; if there is none, or it is of the future, the log's end."""
+def _look_up(
+    look: Look, logs: Mapping[TopicPartition, PartitionSnapshot], time_ms: int
+) -> tuple[dict[TopicPartition, int], Mapping[TopicPartition, int]]:
+    """The first record with this time or a later one; if there is none, or it is of the future, the log's end.
+
+    :returns: that, and Kafka's own answers.
+    """
     level, kafka = look.want.isolation_level, look.kafka
     at = kafka.offsets_for_times(dict.fromkeys(logs, time_ms), level) if logs else {}
     future_ms = look.want.now_ms + FUTURE_MS + 1
     future = kafka.offsets_for_times(dict.fromkeys(at, future_ms), level) if at else {}
-    return {
+    offsets = {
         tp: log.end_offset if tp not in at or at[tp] == future.get(tp) else min(at[tp], log.end_offset)
         for tp, log in logs.items()
     }
+    return offsets, at
 
 
 def _cut(
@@ -218,18 +224,23 @@ def _topic_id(covered: Covered, tp: TopicPartition) -> str | None:
 
 
 def _hidden(
-    look: Look, covered: Covered, low: Offsets, logs: Mapping[TopicPartition, PartitionSnapshot]
+    look: Look,
+    covered: Covered,
+    low: Offsets,
+    at: Mapping[TopicPartition, int],
+    logs: Mapping[TopicPartition, PartitionSnapshot],
 ) -> dict[TopicPartition, tuple[Decision, ...]]:
     """Records that are gone and may have been this window's: Kafka's answer for a new start is the first record that is
     left, and the cut before is lower.
 
     Where an older record is left (timestamps out of order), nobody can tell, and nothing is said. Compaction leaves no
-    record on the log start, so the first record is asked for; last, or retention in between could hide the loss.
+    record on the log start, so the first record is asked for; after that, or retention in between could hide the loss.
+
+    :param at: Kafka's answer for the new start.
     """
     want = look.want
     assert want.window is not None
     start_ms = want.window[0]
-    at = look.kafka.offsets_for_times(dict.fromkeys(logs, start_ms), want.isolation_level) if logs else {}
     first = look.kafka.offsets_for_times(dict.fromkeys(logs, 0), want.isolation_level) if logs else {}
 
     def hidden(tp: TopicPartition) -> tuple[Decision, ...]:

@@ -116,7 +116,9 @@ def lose_log(world: World, copy: dict[str, bytes] | None = None) -> None:
     for batch in batches:
         if not (batch.is_closed and (batch.is_cleaned or world.is_verified(batch))):
             world.torn.add(batch.plan.key)
-            world.twice.update(row for at, rows in world.sink.rows.items() for row in rows if at[1] == batch.plan.key)
+            if batch.is_committed:  # a run writes it again; what it wrote so far is nobody's
+                rows = (row for at, rows in world.sink.rows.items() for row in rows if at[1] == batch.plan.key)
+                world.twice.update(rows)
             world.spoilt |= set(world.offsets_of(batch))
     if copy is None:
         plans = [(b, plan) for b in batches for plan in ([b.plan] if b.is_committed else b.entries)]
@@ -127,11 +129,11 @@ def lose_log(world: World, copy: dict[str, bytes] | None = None) -> None:
     known = {batch.plan.key: batch for batch in world.batches()}
     if copy is not None:
         world.unknown = {batch.plan.key for batch in batches} - known.keys()
-        safe = {batch.plan.key for batch in batches if batch.is_committed} & known.keys()
-        at = world.body_of([*known.values()][-1]).resume_from if known else {}
-        logs = {(offset.topic_id, tp.partition) for tp, offset in at.items()}
-        rows = (row for (_, key), rows in world.sink.rows.items() for row in rows if key in safe)
-        world.kept |= {row for row in rows if row[:2] in logs}
+        for batch in batches:
+            if batch.is_committed and batch.plan.key in known:
+                planned = {*world.offsets_of(known[batch.plan.key])}
+                rows = world.sink.rows.get((batch.output or "A", batch.plan.key), [])
+                world.kept |= {row for row in rows if row[:3] in planned}
         held = world.kafka.groups.get(world.group or "", {}).values()
         committed = max((key for key, batch in known.items() if batch.is_committed), default="")
         if not any(mark and mark.batch > committed for mark in map(Mark.of, held)):

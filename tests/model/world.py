@@ -66,7 +66,7 @@ class World:
     """
     :ivar spoilt: records of which a red task says that nobody knows.
     :ivar twice: how often more a record may be in the output, by a person's decision.
-    :ivar kept: rows of committed batches that an older log knows.
+    :ivar kept: rows of committed batches that an older log plans, too.
     :ivar torn: keys of batches that were open when the log was lost; ``left``: rows that an older log may not know.
     :ivar planned: of each window's batch, the log starts that its planner saw.
     """
