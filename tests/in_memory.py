@@ -1,8 +1,7 @@
 """A pytest plugin (``-p tests.in_memory``): only the tests that run in this process, which starts no other one.
 
 What needs a broker, Java, a store's server or Airflow's database is left out. A test that was taken for one in memory,
-and yet starts a process or opens a database, fails. The tests of docs/conformance.md are left out, too: they are about
-the tests. Of a law that fails, the smallest example is not looked for.
+and yet starts a process or opens a database, fails. Of a law that fails, the smallest example is not looked for.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def is_in_memory(item: pytest.Item) -> bool:
-    if item.path.name == "test_document.py" or item.get_closest_marker("starts_processes"):
+    if any(item.get_closest_marker(name) for name in ("starts_processes", "slow", "clouds")):
         return False
     if OUTSIDE & set(getattr(item, "fixturenames", ())):
         return False
