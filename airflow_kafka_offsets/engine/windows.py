@@ -121,15 +121,20 @@ def plan_window(look: Look, covered: Covered) -> PlanBody:
     def place(tp: TopicPartition) -> tuple[Offset, PlannedRange, tuple[Decision, ...]]:
         end = covered.offset_in(high, tp)
         at = low.get(tp)
-        if tp in high and is_other_topic(high[tp], tp, ids):  # the window is one of the topic that is no more
-            at, end = at or Offset(0), high[tp].offset
-            if is_other_topic(at, tp, {tp.topic: high[tp].topic_id}):  # and its start, of one before that
-                return at, PlannedRange(end, end, logs[tp].leader_epoch), _loss(look, tp, at.offset, None)
-            gone = _loss(look, tp, at.offset, end) if at.offset < end else ()
-            return at, PlannedRange(end, end, logs[tp].leader_epoch), gone
+        if tp in high and is_other_topic(high[tp], tp, ids):  # its end is in a topic that is no more
+            former = high[tp]
+            if at is None or is_other_topic(at, tp, ids):  # so is its start, or in one before that
+                at, end = at or Offset(0, None, former.topic_id), former.offset
+                until = None if is_other_topic(at, tp, {tp.topic: former.topic_id}) else end
+                gone = _loss(look, tp, at.offset, until) if until is None or at.offset < until else ()
+                return at, PlannedRange(end, end, logs[tp].leader_epoch), gone
+            before = covered.before_in(start_ms, tp, former.topic_id)
+            gone = _loss(look, tp, before, former.offset) if before < former.offset else ()
+            return at, PlannedRange(at.offset, at.offset, logs[tp].leader_epoch), _kept(gone)
         if at is not None and is_other_topic(at, tp, ids):
             new = Offset(min(logs[tp].log_start_offset, end), None, ids.get(tp.topic))
-            return new, PlannedRange(new.offset, end, logs[tp].leader_epoch), _loss(look, tp, at.offset, None)
+            gone = _kept(_loss(look, tp, at.offset, None))  # a later plan resumes from the new topic
+            return new, PlannedRange(new.offset, end, logs[tp].leader_epoch), gone
         if at is None:  # a new partition is read from its log start, which is no loss
             at = Offset(min(logs[tp].log_start_offset, end), None, ids.get(tp.topic))
         end = max(at.offset, end)
@@ -215,7 +220,7 @@ def _keep_unasked(
             f"The windows beside it have records of {', '.join(left)}, which this run does not ask for.",
             "Subscribe to the same topics as the windows beside it.",
         )
-    return [d._replace(keep=True) for tp, start, end in differ for d in _loss(look, tp, start.offset, end.offset)]
+    return [d for tp, start, end in differ for d in _kept(_loss(look, tp, start.offset, end.offset))]
 
 
 def _topic_id(covered: Covered, tp: TopicPartition) -> str | None:
@@ -249,9 +254,14 @@ def _hidden(
         until = min(found, low[tp].offset)
         if first.get(tp, found) < found or until <= before:
             return ()
-        return tuple(d._replace(keep=True) for d in _loss(look, tp, before, until))
+        return _kept(_loss(look, tp, before, until))
 
     return for_each(look.asked, hidden)
+
+
+def _kept(decisions: tuple[Decision, ...]) -> tuple[Decision, ...]:
+    """The same, also in later plans of the batch, which cannot find them again."""
+    return tuple(decision._replace(keep=True) for decision in decisions)
 
 
 def _loss(look: Look, tp: TopicPartition, start: int, end: int | None) -> tuple[Decision, ...]:

@@ -55,6 +55,11 @@ class Covered:
         times = [(t, self.offset_in(cut, tp)) for t, cut in self._cuts() if t <= time_ms]
         return max(times, default=(0, 0))[1]
 
+    def before_in(self, time_ms: int, tp: TopicPartition, topic_id: str | None) -> int:
+        """The highest offset of the cuts up to a time in a topic that was re-created since; 0 where there is none."""
+        cuts = (cut[tp] for t, cut in self._cuts() if t <= time_ms and tp in cut)
+        return max((offset.offset for offset in cuts if offset.topic_id == topic_id), default=0)
+
     def clamp(self, time_ms: int, tp: TopicPartition, offset: int) -> int:
         """An offset for a time, between the nearest cuts before and after."""
         after = min(((t, self.offset_in(cut, tp)) for t, cut in self._cuts() if t >= time_ms), default=None)
