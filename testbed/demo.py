@@ -62,7 +62,7 @@ class Demo:
         step(f"Topic {typed.topic}: JSON orders")
         self.kafka.create_topic(typed.topic, PARTITIONS)
         typed.run()
-        hours = HoursOfADay(self.kafka, self._topic("hours"), self.by_hour)
+        hours = HoursOfADay(self.kafka, self._topic("hours"), self.by_hour, step)
         step(f"Topic {hours.topic}: a day of records; an Airflow with a scheduler runs a window for each hour")
         self.kafka.create_topic(hours.topic, PARTITIONS)
         _stop_on_signals(stack)  # Airflow has put handlers of its own in their place, in the runs above

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from testbed.cache import Say
 from testbed.checks import rows_by_batch, values_of
 from testbed.standalone import StandaloneAirflow
 from testbed.topics import Topics
@@ -32,8 +33,8 @@ AT_ONCE = {
 
 
 class HoursOfADay:
-    def __init__(self, kafka: Topics, topic: str, output: Path) -> None:
-        self.kafka, self.topic, self.output = kafka, topic, output
+    def __init__(self, kafka: Topics, topic: str, output: Path, say: Say) -> None:
+        self.kafka, self.topic, self.output, self.say = kafka, topic, output, say
         self.day = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=2)
         self.order = random.sample(range(HOURS), HOURS)
         self.rows: list[tuple[str, ...]] = [("windows", "in this order", "late since", "rows in all", "produced")]
@@ -92,5 +93,6 @@ class HoursOfADay:
         airflow.wait_until("the windows are read", ended, DEADLINE_S)
 
     def _row(self, which: str, order: str, late: int) -> None:
+        self.say(f"  read the windows of hour {order}")
         cells = (f"{late:,}", f"{len(values_of(self.output)):,}", f"{self.produced:,}")
         self.rows.append((which, order, *cells))
