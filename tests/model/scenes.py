@@ -245,6 +245,17 @@ def group_was_moved_and_acknowledged_before_a_clear(s: Scene) -> None:
     cleared_run_writes_again(s)
 
 
+def topic_is_recreated_between_windows(s: Scene) -> None:
+    s.do(s.one)
+    happenings.recreate_topic(s.world)
+    happenings.produce(s.world, 0, 12, 13, 14)
+    s.other.window = (10, 20)
+    s.do(s.other, "resolve")
+    s.person(partial(people.skip_record, s.world, FIRST, OffsetRange(1, 2)))
+    if all(d.end is not None for d in s.world.body_of(s.world.batches()[-1]).decisions):
+        s.world.bad.append("the records of the former topic are forgotten")
+
+
 def output_moves(s: Scene) -> None:
     s.do(s.one)
     happenings.produce(s.world, 0, 6)
@@ -281,7 +292,8 @@ _IN_SEQUENCE = (
     group_was_moved_and_acknowledged_before_a_clear,
 )
 SCENES = [(scene, kind) for scene in _BOTH for kind in ("sequence", "window")]
-SCENES += [*((scene, "sequence") for scene in _IN_SEQUENCE), (two_first_runs_at_once, "window")]
+SCENES += [(scene, "sequence") for scene in _IN_SEQUENCE]
+SCENES += [(scene, "window") for scene in (two_first_runs_at_once, topic_is_recreated_between_windows)]
 
 
 def play(scene: Callable[[Scene], None], kind: Kind) -> list[str]:

@@ -124,6 +124,7 @@ TWINS: dict[Kind, dict[str, Twin]] = {
         "drivers do not look at outputs": Twin(("outputs",), "people"),
         "a cut on the log start hides nothing": Twin(((windows._hidden, "if first", "if True or first"),), "old records"),
         "what a cut hid is not kept by later plans": Twin(((draft.replan, "if d.keep and not", "if False and not"),), "old records"),
+        "what a re-created topic lost is not kept by later plans": Twin(((windows._kept, "keep=True", "keep=False"),), scenes.topic_is_recreated_between_windows),
         "the oldest stretches are merged unsaid": Twin(((window.with_window, "gaps.append(", "str("),)),
         "the oldest stretches are forgotten": Twin(((window.with_window, "Stretch(first.start_ms, second.end_ms, first.start_cut, second.end_cut)", "second"),), "zombies"),
     },
