@@ -90,7 +90,7 @@ MISFITS: dict[str, tuple[Callable[[Secured], dict[str, Any]], str, bool]] = {
     ),
     "an expired certificate": (lambda of: of.tls("EXPIRED"), "certificate verify failed", False),
     "an unknown host": (lambda of: of.sasl(**{"bootstrap.servers": "kafka.invalid:9092"}), "resolve", False),
-    "TLS on plaintext": (lambda of: of.tls(""), "SSL handshake failed", True),
+    "TLS on plaintext": (lambda of: of.tls(""), "SSL", True),
     "plaintext on TLS": (lambda of: of.plain("TLS"), "", True),
     "plaintext on SASL": (lambda of: {"bootstrap.servers": of.broker.sasl_bootstrap_servers}, "", True),
     "nobody listens": (lambda _: {"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"}, "refused", True),
