@@ -22,8 +22,7 @@
     │   │   ├── CheckpointBehindGroup         the group knows a later batch than the checkpoint location
     │   │   ├── PlanReplaced                  a job or a commit has a plan that is no longer the batch's
     │   │   ├── OutputChanged                 the output is not the one that the last batch had
-    │   │   ├── BadRecords                    more records are bad than the limit allows
-    │   │   └── FormerDriverRuns              the Spark driver of a replaced plan still runs; retriable
+    │   │   └── BadRecords                    more records are bad than the limit allows
     │   ├── GroupActive                       the group has live members
     │   └── OverlappingRun                    another run that is running owns the batch; retriable
     └── UnavailableError                  3   the operator of the cluster or of the store; `.retriable`
@@ -225,12 +224,6 @@ class OutputChanged(Refusal, code="AKO-403"):
 
 class BadRecords(Refusal, code="AKO-404"):
     """More records of a batch are bad than the limit allows."""
-
-
-class FormerDriverRuns(Refusal, code="AKO-405"):
-    """The Spark driver of this run's former plan may still write, so no other one was started."""
-
-    retriable = True
 
 
 @dataclass(eq=False)

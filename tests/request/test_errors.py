@@ -91,7 +91,7 @@ def test_the_exit_status_says_who_can_act():
 
 def test_another_try_may_succeed_only_where_the_class_or_its_raiser_says_so():
     retriable = {kind.__name__ for kind in RAISED if kind.retriable}
-    assert retriable == {"OverlappingRun", "FormerDriverRuns"}
+    assert retriable == {"OverlappingRun"}
     assert OverlappingRun("run a", "Batch 7").retriable
 
 
