@@ -13,6 +13,7 @@ from airflow_kafka_offsets.cli.printing import Answer, Row, Table
 from airflow_kafka_offsets.engine.history import Pipeline, batch_row, pipelines
 from airflow_kafka_offsets.engine.lag import Lag, lag_of_group, lag_of_pipeline
 from airflow_kafka_offsets.errors import InvalidRequest, counted
+from airflow_kafka_offsets.progress_log import Progress
 from airflow_kafka_offsets.request import RunContext, parse_some
 from airflow_kafka_offsets.times import iso
 
@@ -54,9 +55,12 @@ def list_pipelines(call: Call) -> Answer:
     Of each its last batch and its state; with a cluster also its unread records, an upper bound. A pipeline by window
     has no such number.
     """
-    found = pipelines(call.store)
+    found, rows = pipelines(call.store), list[Row]()
     with nullcontext() if call.settings is None else call.cluster() as kafka:
-        rows = [_row(pipeline, kafka) for pipeline in found]
+        progress = Progress("look at positions", len(found), "pipelines")
+        for pipeline in found:
+            rows.append(_row(pipeline, kafka))
+            progress.add()
     damaged = [str(pipeline.damage) for pipeline in found if pipeline.damage]
     text = f"{counted(len(rows), 'pipeline')} in {call.store.uri}."
     table = Table("pipelines", rows, "pipeline batch state at window unread output")

@@ -14,7 +14,6 @@ from airflow_kafka_offsets.engine.history import (
     decision_row,
     entry_rows,
     range_rows,
-    read_each,
 )
 from airflow_kafka_offsets.engine.lag import position_of
 from airflow_kafka_offsets.errors import InvalidRequest, shown
@@ -39,7 +38,7 @@ def show(call: Call) -> Answer:
     if call["offset"] is not None:
         return _having(log, newest, call["offset"])
     numbers = range(newest.number, max(0, newest.number - call["last"]), -1)
-    table = Table("batches", list(read_each(log, numbers, batch_row)), _COLUMNS)
+    table = Table("batches", list(log.read_each(numbers, batch_row)), _COLUMNS)
     return Answer(
         f"Pipeline {log.pipeline_id}, batch {newest.number} is the newest.", {"pipeline": log.pipeline_id}, [table]
     )
@@ -86,7 +85,7 @@ def _having(log: PipelineLog, newest: Batch, text: str) -> Answer:
             return []
         return None if batch.is_cleaned else list(_fates(batch, log.body(batch), tp, offset))
 
-    looked = list(read_each(log, range(newest.number, 0, -1), look))
+    looked = list(log.read_each(range(newest.number, 0, -1), look))
     rows = [row for of_batch in looked for row in of_batch or ()]
     at = None if newest.plan.kind == "window" else position_of(log, newest).get(tp)
     text = f"{tp}:{offset} is in {len(rows)} of the {newest.number} batches of pipeline {log.pipeline_id}."

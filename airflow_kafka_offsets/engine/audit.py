@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from airflow_kafka_offsets.engine.history import read_each
 from airflow_kafka_offsets.kafka_values import OffsetRange, TopicPartition
 from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, Position
@@ -51,7 +50,7 @@ def read_log(log: PipelineLog, newest: Batch, first: int = 1) -> list[Audited]:
         has_to_verify = batch.is_closed and batch.plan.require_report
         return Audited(batch, body, after, verify(batch, body, log.report) if has_to_verify else None)
 
-    return list(read_each(log, range(first, newest.number + 1), read))
+    return list(log.read_each(range(first, newest.number + 1), read))
 
 
 def findings(audited: Sequence[Audited]) -> Iterator[Finding]:

@@ -5,9 +5,8 @@ Lists read headers alone; one batch in detail reads its per-partition objects, t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
 
 from airflow_kafka_offsets.errors import StoreDamaged
@@ -19,9 +18,7 @@ from airflow_kafka_offsets.progress_log import Progress
 from airflow_kafka_offsets.store.protocol import Store, together
 from airflow_kafka_offsets.times import iso
 
-T = TypeVar("T")
 State = Literal["planned", "begun", "reported", "committed", "reprocessing"]
-_AT_ONCE = 64
 
 
 def state_of(batch: Batch) -> State:
@@ -108,19 +105,6 @@ def decision_row(decision: Decision) -> dict[str, Any]:
 # ── many ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_each(log: PipelineLog, numbers: Iterable[int], read: Callable[[Batch], T]) -> Iterator[T]:
-    """What ``read`` makes of these batches; many at a time where the store is remote.
-
-    :raises StoreDamaged: one of them is not there, or cannot be read.
-    """
-    left = list(numbers)
-    progress = Progress("read batches", len(left), "batches")
-    while left:
-        some, left = left[:_AT_ONCE], left[_AT_ONCE:]
-        yield from together(log.store, *(partial(lambda number: read(log.existing(number)), number) for number in some))
-        progress.add(len(some))
-
-
 class Pipeline(NamedTuple):
     """A pipeline of a checkpoint location, by the name that its DAG gives it.
 
@@ -134,7 +118,15 @@ class Pipeline(NamedTuple):
 
 def pipelines(store: Store) -> list[Pipeline]:
     """All pipelines, sorted by name."""
-    found = together(store, *(partial(_pipeline, store, folder) for folder in pipelines_of(store)))
+    folders = pipelines_of(store)
+    progress = Progress("look at pipelines", len(folders), "pipelines")
+
+    def look(folder: str) -> Pipeline:
+        pipeline = _pipeline(store, folder)
+        progress.add()
+        return pipeline
+
+    found = together(store, *(partial(look, folder) for folder in folders))
     return sorted(found, key=lambda pipeline: pipeline.log.pipeline_id)
 
 

@@ -83,13 +83,14 @@ def lag_of_pipeline(log: PipelineLog, newest: Batch, kafka: Cluster, *, with_tim
     return _lag(kafka, asked, position, now.topic_ids, newest.plan.isolation_level, with_times=with_times)
 
 
-def lag_of_group(
-    kafka: Cluster, group_id: str, subscription: Subscription, isolation_level: IsolationLevel = "read_uncommitted"
-) -> Lag:
-    """By the group's committed offsets."""
+def lag_of_group(kafka: Cluster, group_id: str, subscription: Subscription, *, with_times: bool = True) -> Lag:
+    """By the group's committed offsets, up to the high watermarks.
+
+    :param with_times: as of :func:`lag_of_pipeline`.
+    """
     now = kafka.describe(subscription)
     position = {tp: Offset(c.offset, c.leader_epoch) for tp, c in kafka.committed(group_id, now.partitions).items()}
-    return _lag(kafka, now.partitions, position, now.topic_ids, isolation_level, with_times=True)
+    return _lag(kafka, now.partitions, position, now.topic_ids, "read_uncommitted", with_times=with_times)
 
 
 def _lag(

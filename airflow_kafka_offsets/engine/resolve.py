@@ -81,7 +81,7 @@ def _settled(work: Work, log: PipelineLog, kafka: Cluster) -> Work | Nothing:
     if work.starts_job or work.body.offsets:
         return work
     commit(work.given(), log, kafka)
-    return Nothing(f"{work.summary} It was committed without a Spark job.")
+    return Nothing(f"{work.summary} It is committed without a Spark job.")
 
 
 def _plan_next(

@@ -128,5 +128,5 @@ def summary_of(batch: Batch, body: PlanBody) -> str:
     window = f", window {iso(plan.window[0])} to {iso(plan.window[1])}" if plan.window else ""
     return (
         f"{str(batch).capitalize()}{window}: {counted(body.offsets, 'offset')} of "
-        f"{counted(partitions, 'partition')}{given_up} (key {plan.key})."
+        f"{counted(partitions, 'partition')}{given_up}."
     )

@@ -31,22 +31,22 @@ def clean(log: PipelineLog, before_ms: int, *, execute: bool) -> Cleaned:
     """
     newest = log.newest()
     kept = 0
-    batches: list[int] = []
-    objects = 0
     number = newest.number if newest else 0
     while number and kept < 2:  # the last two commits and what follows them
         kept += log.existing(number).is_committed
         number -= 1
-    for old in range(1, number + 1):
-        batch = log.existing(old)
+
+    def clean_batch(batch: Batch) -> tuple[int, int]:
+        """Its number, and how many of its objects were removed."""
         is_old = batch.is_closed and batch.commits[-1].at_ms < before_ms
         if not is_old or not (batch.is_cleaned or _is_verified(log, batch)):
-            continue
+            return batch.number, 0
         names = _names(log, batch)
-        if names and (not execute or _remove(log, batch, names)):
-            batches.append(old)
-            objects += len(names)
-    return Cleaned(tuple(batches), objects)
+        is_done = bool(names) and (not execute or _remove(log, batch, names))
+        return batch.number, len(names) if is_done else 0
+
+    done = [(old, objects) for old, objects in log.read_each(range(1, number + 1), clean_batch) if objects]
+    return Cleaned(tuple(old for old, _ in done), sum(objects for _, objects in done))
 
 
 def _is_verified(log: PipelineLog, batch: Batch) -> bool:

@@ -19,8 +19,9 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
 from airflow_kafka_offsets.errors import StoreDamaged
 from airflow_kafka_offsets.kafka_values import CommittedOffset, RunKey, TopicPartition
@@ -34,12 +35,15 @@ from airflow_kafka_offsets.plan.body import (
     offsets_from_list,
     offsets_to_list,
 )
+from airflow_kafka_offsets.progress_log import Progress
 from airflow_kafka_offsets.store.objects import create_object, encode, read_object, safe_name
 from airflow_kafka_offsets.store.protocol import Store, together
 
 _ENTRY = re.compile(r"([1-9][0-9]*)\.json")
 _ATTEMPT = re.compile(r"([1-9][0-9]*)-([a-z0-9]+)\.(begun|report)\.json")
 _GROUP = 100
+_AT_ONCE = 64
+T = TypeVar("T")
 Position = Mapping[TopicPartition, Offset]
 Body = PlanBody | Position | None
 
@@ -99,6 +103,25 @@ class PipelineLog:
         if batch is None:
             raise self._damaged(f"{self.folder(number)}/1.json", "it is not there, and the log refers to it")
         return batch
+
+    def read_each(self, numbers: Iterable[int], read: Callable[[Batch], T]) -> Iterator[T]:
+        """What ``read`` makes of these batches; many at a time where the store is remote.
+
+        What was read for it is forgotten: all batches of a log may be larger than memory.
+
+        :raises StoreDamaged: one of them is not there, or cannot be read.
+        """
+        left = list(numbers)
+        progress = Progress("read batches", len(left), "batches")
+        while left:
+            some, left = left[:_AT_ONCE], left[_AT_ONCE:]
+            known = set(self._read)
+            calls = (partial(lambda number: read(self.existing(number)), number) for number in some)
+            found = together(self.store, *calls)
+            for name in self._read.keys() - known:
+                del self._read[name]
+            progress.add(len(some))
+            yield from found
 
     def append(self, number: int, k: int, entry: Entry) -> bool:
         """Create entry ``k`` of a batch. ``False``: another writer created it first; look again."""

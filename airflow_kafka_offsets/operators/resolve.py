@@ -123,7 +123,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
             push(key=SUMMARY_XCOM, value=work.summary)
             if isinstance(work, Nothing):
                 raise AirflowSkipException(work.summary)
-            self.log.info(work.summary)
+            self.log.info("%s Its key: %s", work.summary, work.key)
             job = self._job_object(sorted(work.batch.plan.topics))
         digest = None if job is None else put_job(work.log.store, work.log.pipeline_id, job)
         arguments = work.arguments(servers, digest)

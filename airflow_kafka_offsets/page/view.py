@@ -17,7 +17,6 @@ from airflow_kafka_offsets.engine.history import (
     decision_row,
     entry_rows,
     range_rows,
-    read_each,
 )
 from airflow_kafka_offsets.errors import counted
 from airflow_kafka_offsets.kafka_values import RunKey
@@ -49,7 +48,7 @@ def page_row(batch: Batch) -> dict[str, Any]:
 def batches_before(log: PipelineLog, newest: int, page: int) -> list[dict[str, Any]]:
     """The headers of one page of batches, the newest first. The newest batch is looked at again with them."""
     first = newest - (page - 1) * PAGE
-    return list(read_each(log, range(first, max(0, first - PAGE), -1), page_row))
+    return list(log.read_each(range(first, max(0, first - PAGE), -1), page_row))
 
 
 def stretches_of(log: PipelineLog, newest: Batch) -> Sequence[Stretch]:

@@ -111,12 +111,13 @@ class KafkaLagTrigger(StoredTrigger, BaseEventTrigger):
         from airflow_kafka_offsets.hooks.checkpoint import configured_store
         from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
+        with_times = self.max_age is not None
         if self.pipeline_id is None:
             topics: Subscription = parse_some({"topics": self.topics}, rendered())["topics"]
-            return lag_of_group(cluster, str(self.group_id), topics)
+            return lag_of_group(cluster, str(self.group_id), topics, with_times=with_times)
         log = PipelineLog(configured_store(self.checkpoint_location), self.pipeline_id)
         newest = log.newest()
-        lag = lag_of_pipeline(log, newest, cluster, with_times=self.max_age is not None) if newest else None
+        lag = lag_of_pipeline(log, newest, cluster, with_times=with_times) if newest else None
         if lag is None:
             why = "goes by window, or is another cluster's" if newest else "has no batch yet: its first run sets one"
             raise InvalidRequest((f"pipeline_id {self.pipeline_id!r} has no position to measure from: it {why}.",))

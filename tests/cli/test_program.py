@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_offsets import progress_log
 from airflow_kafka_offsets.cli.call import Call, command
 from airflow_kafka_offsets.cli.main import commands, main
 from airflow_kafka_offsets.cli.printing import Answer, Table, show
@@ -81,6 +82,29 @@ def test_json_is_alone_on_standard_output_and_tables_say_the_same(
     pipeline.work()
     assert isinstance(run(f"{words} --output json").json, dict)
     assert run(words).out
+
+
+@pytest.mark.parametrize(
+    ("words", "progress"),
+    [
+        ("show orders", "read batches: 3 of 3 batches"),
+        ("show orders --offset orders-0:3", "read batches: 3 of 3 batches"),
+        ("audit orders", "read batches: 3 of 3 batches"),
+        ("clean orders --older-than 90d", "read batches: 1 of 1 batches"),
+        ("list --bootstrap-servers memory", "look at positions: 1 of 1 pipelines"),
+        ("list", "look at pipelines: 1 of 1 pipelines"),
+    ],
+)
+def test_what_takes_long_says_how_far_it_is(
+    cluster: InMemoryCluster, pipeline: Pipeline, run: Run, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture, words: str, progress: str,
+) -> None:  # fmt: skip
+    for _ in range(3):
+        cluster.produce(tp(0), [cluster.now_ms] * 10)
+        pipeline.whole_run()
+    monkeypatch.setattr(progress_log, "QUIET_S", 0.0)
+    run(words)
+    assert progress in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,19 @@ def test_plan_shows_a_loss_as_the_run_would(
     assert expected in (ended.err if status else ended.out)
 
 
+def test_plan_of_an_empty_batch_names_no_key(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
+    """The run makes another one."""
+    produce(cluster, 0, 5)
+    pipeline.whole_run()
+    produce(cluster, 0, 4)
+    cluster.delete_records(tp(0), 9)
+    ended = run("plan orders --on-data-loss advance")
+    assert ended.out == (
+        "The next run: Batch 2 of pipeline orders: 0 offsets of 0 partitions, 4 lost. "
+        "It is committed without a Spark job.\n"
+    )
+
+
 def test_plan_of_a_window(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
     hour = cluster.now_ms - 3 * HOUR
     produce(cluster, 0, 4, age_s=2 * 3600 + 5)

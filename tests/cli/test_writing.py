@@ -219,3 +219,17 @@ def test_clean_keeps_headers_and_the_last_two_commits(cluster: InMemoryCluster, 
     assert "The log begins at batch 3" in run("audit orders").out
     assert run("audit orders --output json").json["days"][0]["rows"] == 40
     assert "give hours, days or weeks" in run("clean orders --older-than 90", status=2).err
+
+
+def test_a_store_far_away_is_cleaned_alike(
+    cluster: InMemoryCluster, pipeline: Pipeline, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By several threads; of batch 2 the report is gone, so it does not verify."""
+    for _ in range(8):
+        produce(cluster, 0, 10)
+        pipeline.whole_run()
+    cluster.now_ms += 100 * 24 * HOUR
+    (report,) = (name for name in objects(pipeline) if "/0000000002/" in name and name.endswith(".report.json"))
+    pipeline.store.delete(report)
+    monkeypatch.setattr(pipeline.store, "is_remote", True)
+    assert run("clean orders --older-than 90d --execute --output json").json["batches"] == [1, 3, 4, 5, 6]

@@ -74,6 +74,17 @@ def test_a_missing_entry_is_named(log: PipelineLog) -> None:
         log.existing(1)
 
 
+def test_of_many_batches_nothing_stays_in_memory(log: PipelineLog) -> None:
+    for number in (1, 2):
+        log.append(number, 1, plan(number=number, ranges=log.write_body(number, 1, PlanBody({TP: PlannedRange(0, 5)}))))
+    log = PipelineLog(log.store, "orders")
+    assert [body.offsets for body in log.read_each((1, 2), log.body)] == [5, 5]
+    batch = log.existing(1)
+    log.store.objects.clear()
+    with pytest.raises(StoreDamaged, match="it is not there"):
+        log.body(batch)
+
+
 def test_a_run_and_a_window_are_bound_once(log: PipelineLog) -> None:
     assert log.batch_of(RUN) is None
     assert [log.bind(RUN, 3), log.bind(RUN, 4), log.batch_of(RUN)] == [3, 3, 3]
