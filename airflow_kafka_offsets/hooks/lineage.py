@@ -72,7 +72,8 @@ def lineage_of(
         return OperatorLineage()
     report = _report(log, batch) if is_over else None
     body = PlanBody() if batch.is_cleaned else log.body(batch)
-    output = (report.output if report else None) or _output_of_job(log, given.job) or batch.output
+    job = _job(log, given.job)
+    output = (report.output if report else None) or (job["output"] if job else None) or batch.output
     facets: dict[str, OutputDatasetFacet] = {}
     if report is not None:
         facets["outputStatistics"] = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
@@ -82,15 +83,30 @@ def lineage_of(
     return OperatorLineage(inputs=_inputs(batch, body, servers, report), outputs=outputs)
 
 
+def lineage_of_merge(log: PipelineLog, job: str | None) -> OperatorLineage[Any, Any]:
+    """The sink's table is read, and the entity table is written.
+
+    :param job: the digest of the job object.
+    """
+    found = _job(log, job)
+    if found is None:
+        return OperatorLineage()
+    table = found["merge"]["sink"]
+    entities = f"{table['format']}:{table['path'] or table['table']}"
+    return OperatorLineage(
+        inputs=[InputDataset(*dataset_of(found["output"]))], outputs=[OutputDataset(*dataset_of(entities))]
+    )
+
+
 def _report(log: PipelineLog, batch: Batch) -> Report | None:
     reports = (log.report(batch, attempt) for attempt in batch.attempts[-1:] if attempt.is_reported)
     return next((report for report in reports if report.plan_id == batch.plan.plan_id), None)
 
 
-def _output_of_job(log: PipelineLog, digest: str | None) -> str | None:
+def _job(log: PipelineLog, digest: str | None) -> Mapping[str, Any] | None:
     data = log.store.get(f"{safe_name(log.pipeline_id)}/jobs/{digest}.json") if digest else None
-    output: str | None = None if data is None else read_json(data)["output"]
-    return output
+    job: Mapping[str, Any] | None = None if data is None else read_json(data)
+    return job
 
 
 def _inputs(batch: Batch, body: PlanBody, servers: str, report: Report | None) -> list[InputDataset]:

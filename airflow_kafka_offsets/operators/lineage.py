@@ -6,7 +6,11 @@ It calls them in a process of its own, and a failure there is a warning in the t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.engine.work import Given
+    from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
 
 class TellsLineage:
@@ -27,10 +31,14 @@ class TellsLineage:
     def _lineage(self, *, is_over: bool) -> Any:
         from airflow.providers.openlineage.extractors import OperatorLineage
 
-        from airflow_kafka_offsets.hooks.lineage import known_servers, lineage_of
         from airflow_kafka_offsets.operators.commit import given_of, log_of
 
         if not isinstance(self.plan, Mapping):
             return OperatorLineage()
         given = given_of(self.plan)
-        return lineage_of(given, log_of(given), known_servers(self.plan), writes=self.writes, is_over=is_over)
+        return self._lineage_of(given, log_of(given), is_over=is_over)
+
+    def _lineage_of(self, given: Given, log: PipelineLog, *, is_over: bool) -> Any:
+        from airflow_kafka_offsets.hooks.lineage import known_servers, lineage_of
+
+        return lineage_of(given, log, known_servers(self.plan), writes=self.writes, is_over=is_over)

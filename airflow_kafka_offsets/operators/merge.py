@@ -12,6 +12,7 @@ from airflow_kafka_offsets.operators.submit import PACKAGED_JOB, SparkSubmitBatc
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.engine.work import Given
+    from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
 MERGE_JOB = str(Path(PACKAGED_JOB).with_name("merge_batches.py"))
 
@@ -37,7 +38,7 @@ class MergeOperator(SparkSubmitBatchOperator):
     def _kafka(self, given: Given, configured: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:
         return nullcontext({})
 
-    def _lineage(self, *, is_over: bool) -> Any:
-        from airflow.providers.openlineage.extractors import OperatorLineage
+    def _lineage_of(self, given: Given, log: PipelineLog, *, is_over: bool) -> Any:
+        from airflow_kafka_offsets.hooks.lineage import lineage_of_merge
 
-        return OperatorLineage()  # no topic is read
+        return lineage_of_merge(log, given.job)

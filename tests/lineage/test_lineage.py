@@ -16,6 +16,9 @@ from airflow_kafka_offsets.hooks import lineage
 from airflow_kafka_offsets.hooks.lineage import RANGES, dataset_of, kafka_namespace
 from airflow_kafka_offsets.log.pipeline_log import put_job
 from airflow_kafka_offsets.operators.lineage import TellsLineage
+from airflow_kafka_offsets.operators.merge import MergeOperator
+from airflow_kafka_offsets.rows.config import Delta, Merge
+from airflow_kafka_offsets.rows.job import job_object
 from airflow_kafka_offsets.store.local import LocalStore
 from tests.cluster.memory import InMemoryCluster
 from tests.engine.pipeline import TOPIC, Pipeline, tp
@@ -39,7 +42,11 @@ def task(kind: str, work: Work, **given: Any) -> TellsLineage:
         resolve = ResolveStartupOffsetsOperator(task_id="resolve", topics=TOPIC, start="earliest")
         resolve.plan = plan
         return resolve
-    operators: dict[str, Any] = {"spark": SparkSubmitBatchOperator, "commit": CommitOffsetsOperator}
+    operators: dict[str, Any] = {
+        "spark": SparkSubmitBatchOperator,
+        "commit": CommitOffsetsOperator,
+        "merge": MergeOperator,
+    }
     made: TellsLineage = operators[kind](task_id=kind, plan=plan)
     return made
 
@@ -93,6 +100,18 @@ def test_the_output_is_known_before_spark_runs_from_the_job_or_the_last_batch(pi
     pipeline.cluster.produce(tp(1), [0])
     (output,) = event(task("spark", pipeline.work()).get_openlineage_facets_on_start())["outputs"]
     assert (output["name"], output.get("outputFacets", {})) == ("orders", {})
+
+
+def test_a_merge_reads_the_log_table_and_writes_the_entity_table(pipeline: Pipeline) -> None:
+    job = put_job(pipeline.store, "orders", job_object(Delta("lake.changes"), merge=Merge("lake.customers", ["id"])))
+    merge = task("merge", pipeline.work(), job=job)
+    for told in (merge.get_openlineage_facets_on_start(), merge.get_openlineage_facets_on_complete(None)):
+        sent = event(told)
+        (read,), (written,) = sent["inputs"], sent["outputs"]
+        assert [(one["namespace"], one["name"]) for one in (read, written)] == [
+            ("delta", "lake.changes"),
+            ("delta", "lake.customers"),
+        ]
 
 
 def test_resolve_tells_what_is_read_and_writes_nothing(pipeline: Pipeline) -> None:
