@@ -75,8 +75,9 @@ def listed(lines: Iterable[str], limit: int = 20) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 record``, ``12,000 records``."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    """``1 record``, ``12,000 records``, ``2 batches``."""
+    plural = "es" if noun.endswith("ch") else "s"
+    return f"{number:,} {noun}{plural * (number != 1)}"
 
 
 @dataclass(eq=False)

@@ -5,7 +5,7 @@ Every layer may use it: nothing of this package is imported here. Quick work log
     progress = Progress("look up ends", total=10_000)
     for chunk in chunks:
         ask(chunk)
-        progress.add(len(chunk))  # look up ends: 3,500 of 10,000 partitions
+        progress.add(len(chunk))  # look up ends: 3,500 of 10,000
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ class Progress:
 
     :param what: the work in words, as a verb: "look up ends".
     :param total: how much there is to do; ``None`` where that is not known.
-    :param unit: what is counted, in the plural.
     :param now: seconds of a clock that never goes back.
     """
 
@@ -34,13 +33,11 @@ class Progress:
         self,
         what: str,
         total: int | None = None,
-        unit: str = "partitions",
         *,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._what = what
         self._total = total
-        self._unit = unit
         self._now = now
         self._begun = now()
         self._next = self._begun + QUIET_S
@@ -58,5 +55,5 @@ class Progress:
             self._next = at + EVERY_S
             took = f", {at - self._begun:.1f} s" if self._done == self._total else ""
             of = f" of {self._total:,}" if self._total is not None else ""
-            line = f"{self._what}: {self._done:,}{of} {self._unit}{took}"
+            line = f"{self._what}: {self._done:,}{of}{took}"
         log.info(line)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from airflow_kafka_offsets.errors import InvalidRequest, shown
+from airflow_kafka_offsets.errors import InvalidRequest, counted, shown
 from airflow_kafka_offsets.kafka_values import IsolationLevel, Subscription, TopicPartition
 from airflow_kafka_offsets.names import line_of_text
 from airflow_kafka_offsets.offsets import End as End
@@ -153,7 +153,7 @@ def _otherwise(connection: Mapping[str, Any]) -> Otherwise | None:
 
 def _in_words(topics: str, window: Window | None, start: Start, end: End, max_records: int | None) -> str:
     bounds = f"window {iso(window[0])} to {iso(window[1])}" if window else f"start {start}, end {end}"
-    limit = f", at most {max_records:,} records" if max_records else ""
+    limit = f", at most {counted(max_records, 'record')}" if max_records else ""
     return f"{topics[:200]}{'…' * (len(topics) > 200)}, {bounds}{limit}"
 
 

@@ -14,6 +14,7 @@ from airflow_kafka_offsets.cli.call import CHECKPOINT, PIPELINE, Call, command, 
 from airflow_kafka_offsets.cli.printing import Answer, Row, Table
 from airflow_kafka_offsets.engine.audit import Audited, findings, read_log
 from airflow_kafka_offsets.engine.history import decision_row
+from airflow_kafka_offsets.errors import counted
 from airflow_kafka_offsets.kafka_values import OffsetRange, grouped
 from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.times import iso
@@ -51,8 +52,8 @@ def audit(call: Call) -> Answer:
 
 
 def _in_words(facts: Row, wrong: int, first: int) -> str:
-    found = f"{wrong} findings without a recorded decision" if wrong else "they join, and nothing is missing"
-    lines = [f"Pipeline {facts['pipeline']}, {facts['batches']} batches: {found}."]
+    found = f"{counted(wrong, 'finding')} without a recorded decision" if wrong else "they join, and nothing is missing"
+    lines = [f"Pipeline {facts['pipeline']}, {counted(facts['batches'], 'batch')}: {found}."]
     if facts["begins_at"] != first:
         begins = facts["begins_at"] or "none"
         lines.append(f"The log begins at batch {begins}: of earlier ones only totals are left, the rest was cleaned.")

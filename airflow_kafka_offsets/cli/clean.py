@@ -28,8 +28,8 @@ def clean_old(call: Call) -> Answer:
     before_ms, execute = call.now_ms - int(age[1]) * _MS[age[2]], call["execute"]
     call.newest()
     done = clean(call.log, before_ms, execute=execute)
-    objects = f"{counted(done.objects, 'object')} {'were' if execute else 'would be'} removed"
-    text = f"Batches committed before {iso(before_ms)}: {len(done.batches)} of them, {objects}."
+    removed = f"{counted(done.objects, 'object')} of {counted(len(done.batches), 'batch')}"
+    text = f"{'Removed' if execute else 'Would remove'} {removed} committed before {iso(before_ms)}."
     facts = {"pipeline": call.pipeline_id, "dry_run": not execute, "batches": done.batches, "objects": done.objects}
     return Answer(text, facts, notes=[] if execute else [DRY_RUN])
 

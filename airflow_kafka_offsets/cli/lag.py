@@ -57,7 +57,7 @@ def list_pipelines(call: Call) -> Answer:
     """
     found, rows = pipelines(call.store), list[Row]()
     with nullcontext() if call.settings is None else call.cluster() as kafka:
-        progress = Progress("look at positions", len(found), "pipelines")
+        progress = Progress("look at positions of pipelines", len(found))
         for pipeline in found:
             rows.append(_row(pipeline, kafka))
             progress.add()

@@ -101,7 +101,7 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, Mapping):
-        return ", ".join(f"{count:,} {name}" for name, count in value.items() if count)
+        return ", ".join(f"{name} {count:,}" for name, count in value.items() if count)
     if isinstance(value, list):
         return " to ".join(map(_cell, value))
     return clean_text(value)

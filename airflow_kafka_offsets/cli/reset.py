@@ -121,7 +121,7 @@ def _acknowledged(call: Call, want: Request, kafka: Cluster) -> Answer:
     outputs = ", ".join(sorted(output for output in written if output is not None))
     stays = f"Rows in an output that is no more stay there. Written so far: {outputs}. Its key: {batch.plan.key}"
     recorded = batch.number + (batch.is_committed and batch.plan.kind != "window")  # then in an empty batch
-    text = f"What changed around {batch} is acknowledged, in batch {recorded}; offsets stay as they are."
+    text = f"{batch}: what changed around it is acknowledged, in batch {recorded}; offsets stay as they are."
     text += f" Attempts up to {batch.highest_attempt} do not count any more." if batch.highest_attempt else ""
     table = Table("partitions", rows, "partition position group_holds")
     return Answer(text, {"batch": recorded}, [table], [stays] if outputs else [])
@@ -162,7 +162,7 @@ def skip(call: Call) -> Answer:
         log, cluster = call.turn(kafka)
         batch = by_hand.skip(want, call.me, log, cluster, tp, skipped)
     left = counted(log.body(batch).offsets, "offset")
-    text = f"{str(batch).capitalize()} skips {counted(skipped.size, 'offset')} of {tp}, and has {left} left to read."
+    text = f"{batch} skips {counted(skipped.size, 'offset')} of {tp}, and has {left} left to read."
     notes = [f"Then clear its run from the resolve task on, with Downstream: {batch.entries[-2].by}."]
     return _of_write(call, Answer(text, {"batch": batch.number, "offsets": batch.plan.offsets}, notes=notes))
 

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.engine.history import (
     range_rows,
 )
 from airflow_kafka_offsets.engine.lag import position_of
-from airflow_kafka_offsets.errors import InvalidRequest, shown
+from airflow_kafka_offsets.errors import InvalidRequest, counted, shown
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.entries import Batch, number_of
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
@@ -59,7 +59,7 @@ def _numbered(log: PipelineLog, text: str) -> Batch:
 def _one(log: PipelineLog, batch: Batch) -> Answer:
     row, body = batch_row(batch), PlanBody() if batch.is_cleaned else log.body(batch)
     cleaned = "\nIt was cleaned: only its headers are left." if batch.is_cleaned else ""
-    text = f"{str(batch).capitalize()} is {row['state']}, key {row['key']}.\nAsked: {batch.plan.asked}{cleaned}"
+    text = f"{batch} is {row['state']}, key {row['key']}.\nAsked: {batch.plan.asked}{cleaned}"
     tables = [
         Table("entries", entry_rows(batch), "entry kind at by details"),
         Table("attempts", attempt_rows(log, batch), "attempt state output"),
@@ -88,10 +88,13 @@ def _having(log: PipelineLog, newest: Batch, text: str) -> Answer:
     looked = list(log.read_each(range(newest.number, 0, -1), look))
     rows = [row for of_batch in looked for row in of_batch or ()]
     at = None if newest.plan.kind == "window" else position_of(log, newest).get(tp)
-    text = f"{tp}:{offset} is in {len(rows)} of the {newest.number} batches of pipeline {log.pipeline_id}."
+    having = " and ".join(f"batch {row['batch']}" for row in rows)
+    text = f"{tp}:{offset} is in {having or 'no batch'} of pipeline {log.pipeline_id}."
     text += "" if at is None else f" The position is {at.offset}."
     notes = (
-        [f"{looked.count(None)} batches were cleaned: their offsets are not known any more."] if None in looked else []
+        [f"The offsets of {counted(looked.count(None), 'batch')} were removed by clean, and are not known."]
+        if None in looked
+        else []
     )
     facts = {"pipeline": log.pipeline_id, "position": at and at.offset}
     return Answer(text, facts, [Table("batches", rows, "batch state at window fate")], notes)

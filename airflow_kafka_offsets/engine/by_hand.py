@@ -63,7 +63,8 @@ def reset(want: Request, who: Actor, log: PipelineLog, kafka: Cluster, *, allow_
         if newest is not None and not at and later_marks(held, log.pipeline_id, None):
             _refuse(  # rows of this batch may be there: another plan under its key would remove them
                 f"Pipeline {log.pipeline_id!r} has no committed batch, and its group knows one",
-                f"Finish {newest} first: kafka-offsets reset {quote(log.pipeline_id)} --start current --execute",
+                f"Finish batch {newest.number} first: "
+                f"kafka-offsets reset {quote(log.pipeline_id)} --start current --execute",
             )
         facts = look.facts(look.asked, {}, is_startup=True)
         to = for_each(look.asked, partial(startup_offset, want, facts))
@@ -125,7 +126,7 @@ def skip(
         batch = _batch_with(log, tp, skipped)
         body = log.body(batch)
         if records_gone(kafka, batch.plan, body):
-            _refuse(f"Records of {batch} are gone from Kafka", "Let its run plan it again first, then skip.")
+            _refuse(f"{batch} has records that are gone from Kafka", "Let its run plan it again first, then skip.")
         topics = TopicList(tuple(sorted(batch.plan.topics)), all_exist=False)
         again = replace(want, subscription=topics, isolation_level=batch.plan.isolation_level)
         look = Look(again, kafka)

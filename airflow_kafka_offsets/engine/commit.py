@@ -106,7 +106,7 @@ def _current(given: Given, log: PipelineLog) -> Batch:
         )
     if batch.plan.plan_id != given.plan_id:
         raise PlanReplaced(
-            f"The plan that this run gave to Spark (entry {given.entry}) is no longer the plan of {batch}.",
+            f"{batch} has another plan than the one that this run gave to Spark (entry {given.entry}).",
             f"Entry {batch.plan_entry} replaced it, by {batch.plan.by}.",
             "Clear this run from its resolve task on, with Downstream.",
         )
@@ -133,7 +133,7 @@ def _refuse_other_output(log: PipelineLog, batch: Batch, output: str | None) -> 
     acknowledged = (log.output_of(batch, a) for a in batch.attempts if a.number <= batch.acknowledged)
     if output not in acknowledged:
         raise OutputChanged(
-            f"{str(batch).capitalize()} was written to {output}, and nothing was committed.",
+            f"{batch} was written to {output}, and nothing was committed.",
             f"The pipeline's output is {batch.plan.output}.",
             "Correct the output. If it has moved, acknowledge that, then clear this run from its resolve task on: "
             f"kafka-offsets reset {quote(batch.plan.pipeline)} --start current --execute",

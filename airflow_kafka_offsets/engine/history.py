@@ -66,7 +66,7 @@ def _entry(k: int, entry: Plan | Claim | Commit) -> dict[str, Any]:
         case Plan():
             details = {"offsets": entry.offsets, **entry.given_up}
         case Claim():
-            details = {"(the last attempt that does not count)": entry.after}
+            details = {"ignores attempts up to": entry.after}
         case Commit():
             details = {"rows": entry.rows, "bad": entry.bad, "filtered": entry.filtered}
     kind = type(entry).__name__.lower()
@@ -119,7 +119,7 @@ class Pipeline(NamedTuple):
 def pipelines(store: Store) -> list[Pipeline]:
     """All pipelines, sorted by name."""
     folders = pipelines_of(store)
-    progress = Progress("look at pipelines", len(folders), "pipelines")
+    progress = Progress("look at pipelines", len(folders))
 
     def look(folder: str) -> Pipeline:
         pipeline = _pipeline(store, folder)

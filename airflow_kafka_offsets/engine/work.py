@@ -126,7 +126,4 @@ def summary_of(batch: Batch, body: PlanBody) -> str:
     given_up = "".join(f", {count:,} {kind}" for kind, count in body.given_up.items() if count)
     partitions = sum(r.end > r.start for r in body.ranges.values())
     window = f", window {iso(plan.window[0])} to {iso(plan.window[1])}" if plan.window else ""
-    return (
-        f"{str(batch).capitalize()}{window}: {counted(body.offsets, 'offset')} of "
-        f"{counted(partitions, 'partition')}{given_up}."
-    )
+    return f"{batch}{window}: {counted(body.offsets, 'offset')} of {counted(partitions, 'partition')}{given_up}."

@@ -194,7 +194,7 @@ class Batch:
         return max((a.number for a in self.attempts), default=0)
 
     def __str__(self) -> str:
-        return f"batch {self.number} of pipeline {self.plan.pipeline}"
+        return f"Batch {self.number} of pipeline {self.plan.pipeline}"
 
 
 def next_step(me: Actor, batch: Batch | None, *, is_mine: bool, is_running: Callable[[RunKey], bool]) -> Step:

@@ -112,7 +112,7 @@ class PipelineLog:
         :raises StoreDamaged: one of them is not there, or cannot be read.
         """
         left = list(numbers)
-        progress = Progress("read batches", len(left), "batches")
+        progress = Progress("read batches", len(left))
         while left:
             some, left = left[:_AT_ONCE], left[_AT_ONCE:]
             known = set(self._read)

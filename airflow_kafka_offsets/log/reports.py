@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from airflow_kafka_offsets.errors import counted
 from airflow_kafka_offsets.json_columns import from_columns
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.entries import Attempt, Batch
@@ -99,17 +100,20 @@ def verify(batch: Batch, body: PlanBody, read: Callable[[Batch, Attempt], Report
 
 
 def _problems(body: PlanBody, report: Report) -> list[str]:
-    problems = [f"{tp}: {c.rows} rows, and the batch does not read it" for tp, c in sorted(report.counts.items())
-                if tp not in body.ranges and c != Counts()]  # fmt: skip
+    problems = [f"{tp}: {counted(counts.rows, 'row')}, and the batch does not read it"
+                for tp, counts in sorted(report.counts.items())
+                if tp not in body.ranges and counts != Counts()]  # fmt: skip
     for tp, planned in sorted(body.ranges.items()):
         counts = report.counts.get(tp, Counts())
         records = counts.rows + counts.bad + counts.filtered
         expected = body.planned(tp)
         if counts.offsets + counts.gaps != expected:
-            gaps = f" and {counts.gaps} gaps" if counts.gaps else ""
-            problems.append(f"{tp}: {counts.offsets} different offsets{gaps}, expected {expected}")
+            gaps = f" and {counted(counts.gaps, 'gap')}" if counts.gaps else ""
+            problems.append(f"{tp}: {counted(counts.offsets, 'different offset')}{gaps}, expected {expected:,}")
         elif records != counts.offsets:
-            problems.append(f"{tp}: {records} rows and bad records for {counts.offsets} offsets: some are there twice")
+            problems.append(
+                f"{tp}: {counted(records, 'record')} for {counted(counts.offsets, 'offset')}: some are there twice"
+            )
         elif counts.first is not None and (counts.first < planned.start or (counts.last or 0) >= planned.end):
             problems.append(
                 f"{tp}: offsets {counts.first} to {counts.last} are not within {planned.start} to {planned.end}"

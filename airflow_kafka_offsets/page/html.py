@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from airflow_kafka_offsets.errors import clean_text
+from airflow_kafka_offsets.errors import clean_text, counted
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.page import shapes
 from airflow_kafka_offsets.page.plugin import PREFIX
@@ -36,7 +36,7 @@ _environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_environment.filters |= {"number": number, "quote": shlex.quote, "clock": clock, "at": iso}
+_environment.filters |= {"number": number, "counted": counted, "quote": shlex.quote, "clock": clock, "at": iso}
 _environment.globals["shapes"] = shapes
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from shlex import quote
 from typing import NamedTuple, TypeVar, assert_never
 
-from airflow_kafka_offsets.errors import DataLoss, EndBeforeStart, NoCommittedOffset, PartitionsRefused
+from airflow_kafka_offsets.errors import DataLoss, EndBeforeStart, NoCommittedOffset, PartitionsRefused, counted
 from airflow_kafka_offsets.kafka_values import CommittedOffset, PartitionSnapshot, TopicPartition
 from airflow_kafka_offsets.plan.body import Decision, Offset
 from airflow_kafka_offsets.request import GroupStart, OffsetsStart, Request, TimeStart
@@ -110,7 +110,7 @@ def _committed(want: Request, facts: Facts, tp: TopicPartition, group_id: str | 
     why = "no start offset is given for it and there is no group_id" if group_id is None else (
         f"group {group_id!r} has no committed offset for it")  # fmt: skip
     raise NoCommittedOffset(
-        [f"{tp}: {why}. From earliest, up to {waiting} records are read; from latest, they are skipped"],
+        [f"{tp}: {why}. 'earliest' reads up to {counted(waiting, 'record')}, 'latest' skips them"],
         'Say which: start=GroupOffsets(otherwise="earliest") or otherwise="latest"; or commit an offset first.',
     )
 
@@ -137,9 +137,8 @@ def place(want: Request, facts: Facts, tp: TopicPartition, at: Offset) -> Placed
         line = f"{tp}: the log was cut (unclean leader election): offsets {cut} to {at.offset} are other records now"
     elif at.offset < first:
         left = first
-        line = (
-            f"{tp}: start offset {at.offset} is below log start offset {first} ({first - at.offset} offsets are gone)"
-        )
+        lost = counted(first - at.offset, "offset")
+        line = f"{tp}: start offset {at.offset} is below log start offset {first} ({lost} lost)"
     elif at.offset > end:
         left, resets = (first, True) if at.leader_epoch is None else (end, False)  # KIP-320: with an epoch, at the end
         line = f"{tp}: start offset {at.offset} is beyond the end of the log, {end}"

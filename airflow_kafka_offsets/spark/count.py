@@ -93,7 +93,7 @@ def count(frame: DataFrame) -> dict[Partition, Counted]:
     sums += map(f.expr, ("coalesce(sum(bit_count(bits)), 0)", "min(first)", "max(last)", "coalesce(bit_xor(hash), 0)"))
     counted = {(row[0], row[1]): Counted(*row[2:]) for row in words.groupBy("topic", "partition").agg(*sums).collect()}
     if nulls := [c.rows + c.bad for tp, c in counted.items() if None in tp]:
-        cause = f"{sum(nulls)} rows have no topic or partition"
+        cause = f"Rows without a topic or partition: {sum(nulls):,}"
         raise InvalidJob("Cannot count what was written", cause, "Write these columns as the source has them")
     return counted
 

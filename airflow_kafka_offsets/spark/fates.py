@@ -164,7 +164,7 @@ class RowSink:
         places = [f"{row.topic}-{row.partition}:{row.offset}" for row in first]
         named = "; ".join(f"{place}: {row.reason}" for place, row in zip(places, first, strict=True))
         raise BadRecords(
-            f"{count:,} of {records:,} records of {batch} are bad, and the limit is {limit}",
+            f"Bad records in {batch}: {count:,} of {records:,}, and the limit is {limit}",
             f"The first ones are {named}",
             "Correct Rows(…) or the producer and clear the task; or accept bad records, Rows(bad=BadRecords(…)); "
             f"or: kafka-offsets skip {batch.pipeline} {places[0] if places else ''}",

@@ -148,7 +148,7 @@ class Merge:
             if count := lost.count():
                 first = ", ".join(str(tuple(row)) for row in lost.limit(EXAMPLES).collect())
                 log.warning(
-                    "Batch %d was reprocessed, and %d keys that it had are not in it any more. Their rows in %s are "
+                    "Batch %d was reprocessed, and keys that it had are not in it any more: %d. Their rows in %s are "
                     "those of its old version. The first of %s: %s. To remove them: DELETE FROM %s WHERE %s",
                     batch.number, count, self.table.output, ", ".join(self.keys), first, self.table.name, which
                 )  # fmt: skip
@@ -199,6 +199,8 @@ class Merge:
             cause = f"A row of {self.log.output} has no {' or '.join(self.keys)}; the last one is {first_without}"
             raise InvalidJob(what, cause, 'Leave such rows out, Rows(where="… IS NOT NULL"), and clear the run')
         if split:
-            cause = f"{split} keys have rows of two partitions in {self.log.output}; one has its last at {first_split}"
+            cause = (
+                f"Keys with rows of two partitions in {self.log.output}: {split:,}; one has its last at {first_split}"
+            )
             remedy = "Produce each key to one partition; delete the older of these rows there, and retry"
             raise InvalidJob(what, cause, remedy)

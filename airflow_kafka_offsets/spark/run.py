@@ -65,7 +65,7 @@ class Work:
             place=place,
             observation=observation,
         )
-        log.info("%s reads %d offsets of %d partitions.", batch, sum(batch.sizes.values()), len(batch.ranges))
+        log.info("%s: offsets to read: %d, partitions: %d.", batch, sum(batch.sizes.values()), len(batch.ranges))
         return batch
 
 
@@ -114,7 +114,7 @@ def report_batch(batch: Batch, written: DataFrame | Written | None = None) -> No
     batch.look()
     batch.place.report(columns(counted))
     total = {name: sum(getattr(c, name) for c in counted.values()) for name in ("rows", "bad", "filtered", "gaps")}
-    log.info("%s: %s.", batch, ", ".join(f"{number} {name}" for name, number in total.items()))
+    log.info("%s: %s.", batch, ", ".join(f"{name} {number}" for name, number in total.items()))
 
 
 def open_work(spark: SparkSession, argv: Sequence[str] | None, store: Store | None) -> Work | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,9 @@ class Ended:
 
 
 Run = Callable[..., Ended]
+ONE_OF_MANY = re.compile(
+    r"(?<![\w,.:-])1 (different |unread )?(records|rows|offsets|gaps|partitions|batches|pipelines|objects)"
+)
 
 
 @pytest.fixture
@@ -54,6 +58,7 @@ def run(cluster: InMemoryCluster, pipeline: Pipeline, capsys: pytest.CaptureFixt
         servers = ["--bootstrap-servers", "memory"] if name in ("plan", "lag", "reset", "skip") else []
         ended = Ended(main([name, *more, *words, *servers], world), *capsys.readouterr())
         assert ended.status == status, ended
+        assert not ONE_OF_MANY.search(ended.out + ended.err), ended
         return ended
 
     return call

@@ -87,12 +87,12 @@ def test_json_is_alone_on_standard_output_and_tables_say_the_same(
 @pytest.mark.parametrize(
     ("words", "progress"),
     [
-        ("show orders", "read batches: 3 of 3 batches"),
-        ("show orders --offset orders-0:3", "read batches: 3 of 3 batches"),
-        ("audit orders", "read batches: 3 of 3 batches"),
-        ("clean orders --older-than 90d", "read batches: 1 of 1 batches"),
-        ("list --bootstrap-servers memory", "look at positions: 1 of 1 pipelines"),
-        ("list", "look at pipelines: 1 of 1 pipelines"),
+        ("show orders", "read batches: 3 of 3"),
+        ("show orders --offset orders-0:3", "read batches: 3 of 3"),
+        ("audit orders", "read batches: 3 of 3"),
+        ("clean orders --older-than 90d", "read batches: 1 of 1"),
+        ("list --bootstrap-servers memory", "look at positions of pipelines: 1 of 1"),
+        ("list", "look at pipelines: 1 of 1"),
     ],
 )
 def test_what_takes_long_says_how_far_it_is(

@@ -239,9 +239,8 @@ def test_show_says_what_became_of_a_record(cluster: InMemoryCluster, pipeline: P
     assert fates(12) == [(2, "lost by on_data_loss=advance")]
     assert fates(15)[0][1].startswith("skipped by skip by ")
     assert fates(16) == [(2, "read")]
-    assert (
-        "is in 0 of the 2 batches of pipeline orders. The position is 10" in run("show orders --offset orders-0:99").out
-    )
+    assert "orders-0:9 is in batch 1 of pipeline orders." in run("show orders --offset orders-0:9").out
+    assert "is in no batch of pipeline orders. The position is 10" in run("show orders --offset orders-0:99").out
 
 
 # ── explain ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -62,8 +62,8 @@ def all_of(planned: Range) -> dict[int, Range]:
 MODES = (
     Case("A1 A5 D1", "the default is group-offsets", log_4_to_10, {0: Range(7, 10)}, commits={0: 7}),
     Case("A1 D4", "nobody has said what no commit means", four_logs,
-         Refused(NoCommittedOffset, dict.fromkeys((0, 2, 3), ("no committed offset", "From earliest, up to 6 records",
-                 "from latest")), ('otherwise="earliest"', 'otherwise="latest"')), commits={1: 7}),
+         Refused(NoCommittedOffset, dict.fromkeys((0, 2, 3), ("no committed offset", "'earliest' reads up to 6 records",
+                 "'latest' skips")), ('otherwise="earliest"', 'otherwise="latest"')), commits={1: 7}),
     Case("A1 D9", "the connection says it", log_4_to_10, {0: Range(4, 10)},
          connection={"auto.offset.reset": "smallest"}),
     Case("A2", "earliest is the log start, whatever is committed", log_4_to_10, {0: Range(4, 10)}, EARLIEST,
@@ -138,7 +138,7 @@ SPECIFIC = (
          Refused(InvalidRequest, words=("on_data_loss='reset' needs to know where to resume",)),
          {"start": specific(p0=15), **RESET}),
     Case("C7 E1 E2", "deleted", log_4_to_10,
-         Refused(DataLoss, {0: ("start offset 1", "log start offset 4", "3 offsets are gone")}),
+         Refused(DataLoss, {0: ("start offset 1", "log start offset 4", "3 offsets lost")}),
          {"start": specific(p0=1)}),
     Case("C7", "deleted, advance", log_4_to_10, {0: Range(4, 10, lost=3)}, {"start": specific(p0=1), **ADVANCE}),
     Case("C7", "deleted, reset, earliest", log_4_to_10, {0: Range(4, 10, lost=3)},
@@ -180,7 +180,7 @@ GROUP = (
 EPOCH_0, EPOCH_5 = CommittedOffset(15, 0), CommittedOffset(7, 5)
 OUT_OF_RANGE = (
     Case("E1", "every commit outside of the log is named, and no other", four_logs,
-         Refused(DataLoss, {0: ("3", "4", "1 offsets are gone"), 2: ("0", "4", "4 offsets are gone"), 3: ("99", "10")}),
+         Refused(DataLoss, {0: ("3", "4", "1 offset lost"), 2: ("0", "4", "4 offsets lost"), 3: ("99", "10")}),
          commits={0: 3, 1: 7, 2: 0, 3: 99}),
     Case("E3", "no epoch, beyond the end: the reset", log_4_to_10, {0: Range(4, 10, again=11)},
          {**OR_EARLIEST, **RESET}, commits={0: 15}),

@@ -230,7 +230,7 @@ def test_E11_B16_what_is_deleted_after_the_plan_stops_the_retry_or_is_counted(
     first = pipeline.next()
     site.hands.delete_records(tp(written), 6)
     for name in ("run-1", "run-2"):
-        with pytest.raises(DataLoss, match=r"start offset 2 is below log start offset 6 .4 offsets are gone"):
+        with pytest.raises(DataLoss, match=r"start offset 2 is below log start offset 6 .4 offsets lost"):
             pipeline.resolve(name)
     again = pipeline.resolve("run-1", on_data_loss="advance")
     assert again.planned == {0: Range(6, 10, lost=4), 1: Range(0, 0)}

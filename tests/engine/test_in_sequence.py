@@ -147,8 +147,9 @@ def test_a_commit_waits_for_the_newest_attempt(cluster: InMemoryCluster, pipelin
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
+        (Counts(rows=1, offsets=1, first=0, last=0), "1 different offset, expected 10"),
         (Counts(rows=9, offsets=9, first=0, last=8), "9 different offsets, expected 10"),
-        (Counts(rows=11, offsets=10, first=0, last=9), "11 rows and bad records for 10 offsets"),
+        (Counts(rows=11, offsets=10, first=0, last=9), "11 records for 10 offsets"),
         (Counts(rows=10, offsets=10, first=1, last=10), "offsets 1 to 10 are not within 0 to 10"),
         (Counts(rows=8, bad=1, offsets=9, first=0, last=8), "9 different offsets, expected 10"),
     ],

@@ -47,7 +47,7 @@ def test_a_startup_mode_gives_the_first_offset(start: Any, more: dict[str, Any],
 
 
 def test_no_default_skips_records_in_silence() -> None:
-    with pytest.raises(NoCommittedOffset, match="up to 10 records are read; from latest, they are skipped"):
+    with pytest.raises(NoCommittedOffset, match="'earliest' reads up to 10 records, 'latest' skips them"):
         startup_offset(want(start=GroupOffsets()), facts(committed={}), TP)
 
 

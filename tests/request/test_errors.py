@@ -98,7 +98,14 @@ def test_another_try_may_succeed_only_where_the_class_or_its_raiser_says_so():
 def test_many_problems_are_lines_and_many_partitions_are_counted():
     assert InvalidRequest(("a is 1.", "b is 2.")).message == "2 problems with the request:\n- a is 1.\n- b is 2."
     assert listed(f"orders-{n}" for n in range(10_000)).splitlines()[-1] == "… and 9,980 more"
-    assert (counted(1, "record"), counted(12_000, "record")) == ("1 record", "12,000 records")
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(0, "0 batches"), (1, "1 batch"), (2, "2 batches"), (12_000, "12,000 batches")]
+)
+def test_a_count_and_its_noun_agree(number: int, words: str):
+    assert counted(number, "batch") == words
+    assert counted(number, "record") == words.replace("batches", "records").replace("batch", "record")
 
 
 @pytest.mark.parametrize(

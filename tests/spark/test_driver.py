@@ -136,7 +136,10 @@ def test_rows_of_another_topic_are_reported(spark: SparkSession, plans: Plans, f
     ("spoil", "cause"),
     [
         (lambda r: r.drop("partition", "offset"), "no column offset, partition"),
-        (lambda r: r.withColumn("topic", f.when(f.col("offset") > 1, f.col("topic"))), "2 rows have no topic"),
+        (
+            lambda r: r.withColumn("topic", f.when(f.col("offset") > 1, f.col("topic"))),
+            "Rows without a topic or partition: 2",
+        ),
     ],
 )
 def test_rows_that_cannot_be_counted_are_refused(

@@ -55,7 +55,7 @@ def merge_batches(spark: SparkSession, argv: Sequence[str] | None = None, store:
     merge.write(newest)
     merge.name_lost(spark, [read_again(store, batch) for batch in batches])  # it may have been merged again before
     numbers = ", ".join(str(batch.number) for batch in batches)
-    log.info("%s: %d keys of batches %s were merged.", merge.table.output, newest.count(), numbers)
+    log.info("%s: merged batches: %s, keys: %d.", merge.table.output, numbers, newest.count())
     return [batch.key for batch in batches]
 
 

@@ -138,7 +138,7 @@ def test_a_key_in_two_partitions_is_refused_until_a_person_says_that_all_is_newe
     assert log.entities == {"a": ("2", 0), "b": ("1!", 6)}
     log.commit(3, [(7, "a", "3")])
     log.commit(4, [(1, "a", "4")], partition=1)
-    with pytest.raises(InvalidJob, match=r"1 keys have rows of two partitions in .*last at orders-1:1"):
+    with pytest.raises(InvalidJob, match=r"Keys with rows of two partitions in .*: 1; one has its last at orders-1:1"):
         log.merge(4)
 
 

@@ -80,7 +80,7 @@ def test_the_first_bad_record_fails_a_batch_without_a_place_for_it_and_five_are_
     batch = plans.batch({(topic, 0): (0, 8)})
     with pytest.raises(TooManyBadRecords) as raised:
         lake.run(batch, Rows(ORDER))
-    assert raised.value.what.startswith("7 of 8 records of batch 1 of pipeline orders, attempt 1 are bad")
+    assert raised.value.what.startswith("Bad records in batch 1 of pipeline orders, attempt 1: 7 of 8")
     assert [raised.value.cause.count(f"{topic}-0:{n}: {NOT_JSON}") for n in range(8)] == [0, 1, 1, 1, 1, 1, 0, 0]
     assert raised.value.remedy.endswith(f"kafka-offsets skip orders {topic}-0:1")
     assert batch.names("report") == []
