@@ -88,7 +88,9 @@ class PlanBody:
     @property
     def offsets(self) -> int:
         """How many offsets the job has to account for: an upper bound of records."""
-        return sum(map(self.planned, self.ranges))
+        return sum(r.end - r.start for r in self.ranges.values()) - sum(
+            s.size for of in self.skips.values() for s in of
+        )
 
     @property
     def given_up(self) -> dict[str, int]:
