@@ -102,6 +102,18 @@ def decision_row(decision: Decision) -> dict[str, Any]:
     return {**decision._asdict(), "partition": str(decision.partition)}
 
 
+# ── what is open ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def unfinished(log: PipelineLog, newest: Batch) -> list[Batch]:
+    """The batches that are not committed, the oldest first: by window there may be many.
+
+    What was unfinished when the newest batch was planned is looked at again, and nothing else.
+    """
+    older = log.read_each(newest.first_plan.unfinished, lambda batch: batch)
+    return [batch for batch in (*older, newest) if not batch.is_committed]
+
+
 # ── many ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from airflow_kafka_offsets.engine.changes import has_succeeded, refuse_other_cluster
 from airflow_kafka_offsets.engine.draft import header
 from airflow_kafka_offsets.engine.group import refuse_lost_log
+from airflow_kafka_offsets.engine.history import unfinished
 from airflow_kafka_offsets.engine.look import Look
 from airflow_kafka_offsets.engine.surroundings import Airflow
 from airflow_kafka_offsets.engine.work import Work, summary_of
@@ -47,6 +49,8 @@ def turn(
     body = plan_window(look, covered)
     number = 1 if newest is None else newest.number + 1
     plan = header(look, log, number, 1, body, Actor(me), last=newest, kind="window")
+    if newest is not None:
+        plan = replace(plan, unfinished=tuple(batch.number for batch in unfinished(log, newest)))
     if not log.append(number, 1, plan):
         return None
     log.name_window(want.window, number)

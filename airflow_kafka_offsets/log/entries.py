@@ -46,6 +46,7 @@ class Plan:
     :ivar window: ``[start, end)`` in milliseconds, by window.
     :ivar offsets: how many offsets the job has to account for.
     :ivar output: the output that the last batch had; ``None``: not known yet, or by window.
+    :ivar unfinished: by window, the earlier batches that were not committed when this one was first planned.
     :ivar acknowledged: the highest attempt that there was when a person wrote this entry; later attempts alone verify.
     """
 
@@ -67,6 +68,7 @@ class Plan:
     window: tuple[int, int] | None = None
     group_id: str | None = None
     output: str | None = None
+    unfinished: tuple[int, ...] = ()
     acknowledged: int = 0
     given_up: Mapping[str, int] = field(default_factory=dict)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,14 @@ _environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_environment.filters |= {"number": number, "counted": counted, "quote": shlex.quote, "clock": clock, "at": iso}
+_environment.filters |= {
+    "number": number,
+    "counted": counted,
+    "quote": shlex.quote,
+    "clock": clock,
+    "at": iso,
+    "json": json.dumps,
+}
 _environment.globals["shapes"] = shapes
 
 

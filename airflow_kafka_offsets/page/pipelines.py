@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
-from sqlalchemy import select
+from sqlalchemy import and_, select
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.checkpoint import configured_store
@@ -21,8 +22,10 @@ from airflow_kafka_offsets.hooks.versions import connections_in_the_database
 from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.page.view import FailedRun
 
 _MOST = 500
+_FAILED = ("failed", "up_for_retry")
 _TEXTS = ("pipeline", "checkpoint_location", "key", "kafka_config_id")
 
 
@@ -95,6 +98,20 @@ def require_dag(dag_id: str, plan: Pushed, log: PipelineLog) -> None:
             (f"DAG {dag_id!r} has no pipeline {plan.pipeline!r} in {plan.checkpoint_location}: its log was lost, "
              "replaced, or is another DAG's.",)
         )  # fmt: skip
+
+
+def failed_run(dag_id: str, task_id: str) -> FailedRun | None:
+    """The newest run that has the task, if the task has failed in it."""
+    columns = DagRun.run_id, DagRun.data_interval_start, DagRun.data_interval_end, TaskInstance.state
+    is_of_run = and_(TaskInstance.dag_id == DagRun.dag_id, TaskInstance.run_id == DagRun.run_id)
+    asked = select(*columns).join(TaskInstance, is_of_run)
+    asked = asked.where(DagRun.dag_id == dag_id, TaskInstance.task_id == task_id).order_by(DagRun.id.desc()).limit(1)
+    with create_session() as session:
+        newest = session.execute(asked).first()
+    if newest is None or newest.state not in _FAILED:
+        return None
+    start, end = (None if bound is None else round(bound.timestamp() * 1000) for bound in newest[1:3])
+    return FailedRun(newest.run_id, None if start is None or end is None else (start, end))
 
 
 def run_state(run: RunKey) -> str | None:

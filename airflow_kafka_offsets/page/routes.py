@@ -20,9 +20,18 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import KafkaOffsetsError, RequestError, UnavailableError
+from airflow_kafka_offsets.page import shapes
 from airflow_kafka_offsets.page import unread as kafka
 from airflow_kafka_offsets.page.html import STATIC, shown
-from airflow_kafka_offsets.page.pipelines import Pushed, choose, open_pipeline, plans_of, require_dag, run_state
+from airflow_kafka_offsets.page.pipelines import (
+    Pushed,
+    choose,
+    failed_run,
+    open_pipeline,
+    plans_of,
+    require_dag,
+    run_state,
+)
 from airflow_kafka_offsets.page.view import (
     PAGE,
     PARTITIONS,
@@ -33,6 +42,7 @@ from airflow_kafka_offsets.page.view import (
     sentence,
     stretches_of,
     todos,
+    unfinished_rows,
 )
 from airflow_kafka_offsets.store.protocol import together
 
@@ -92,9 +102,14 @@ def of_dag_run_or_task(
     row, is_by_window = page_row(newest), newest.plan.kind == "window"
     open_cluster = partial(hook.open_cluster, deadline_s=_KAFKA_DEADLINE_S)
     asked = None if is_by_window else kafka.ask(log, newest, open_cluster)
-    rows, stretches = together(
-        log.store, partial(batches_before, log, newest.number, number), partial(stretches_of, log, newest)
+    rows, stretches, unfinished = together(
+        log.store,
+        partial(batches_before, log, newest.number, number),
+        partial(stretches_of, log, newest),
+        partial(unfinished_rows, log, newest),
     )
+    left = {row["batch"]: row for row in (*unfinished, *rows) if row["state"] != "committed"}
+    failed = failed_run(dag_id, plan.task_id)
     unread, now = None if asked is None else kafka.answer(asked), now_ms()
     return shown(
         request,
@@ -104,9 +119,10 @@ def of_dag_run_or_task(
         about={"group": newest.plan.group_id, "log": log.store.uri, "output": newest.output},
         sentence=sentence(row, unread, now, run_state),
         figures=figures(row, unread, now),
-        todos=todos(log, plan.kafka_config_id, rows, unread, run_state),
+        todos=todos(log, plan.kafka_config_id, [*left.values()], unread, failed, run_state),
         rows=rows,
-        stretches=stretches,
+        weeks=shapes.weeks_of(stretches, unfinished),
+        missing=shapes.missing_of(stretches),
         number=number,
         pages=-(-newest.number // PAGE),
         looked_at_ms=now,

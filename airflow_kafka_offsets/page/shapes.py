@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, NamedTuple
 
-from airflow_kafka_offsets.kafka_values import grouped
 from airflow_kafka_offsets.plan.body import Stretch
-from airflow_kafka_offsets.times import iso
+from airflow_kafka_offsets.times import iso, parse_timestamp_ms
 
 WIDTH, HEIGHT, TOP, LEFT, FLOOR = 1180, 140, 16, 60, 116
-_MOST_DAYS = 42
+_MOST_DAYS, _DAY_MS = 34, 86_400_000
 
 
 class Piece(NamedTuple):
@@ -59,36 +59,71 @@ def _counts(row: Mapping[str, Any]) -> dict[str, int]:
 
 
 class Cell(NamedTuple):
-    """A window in the calendar.
+    """A part of a day in the calendar, as ``10:00`` and ``24:00``.
 
-    :ivar row: its batch; ``None``: no run has planned it.
+    :ivar state: ``read``, ``not planned``, or the state of ``row``.
+    :ivar row: the batch of a window that is not committed.
     """
 
     start: str
     end: str
+    state: str
     row: Mapping[str, Any] | None
 
 
 Day = tuple[date, list[Cell]]
+Span = tuple[int, int, str, Mapping[str, Any] | None]
+"""Start and end in milliseconds, a state, and the batch of a window that is not committed."""
 
 
-def weeks_of(rows: Sequence[Mapping[str, Any]], stretches: Sequence[Stretch]) -> list[list[Day]]:
-    """The windows of these batches by the days (UTC) on which they begin, in weeks from Monday on.
+def weeks_of(stretches: Sequence[Stretch], unfinished: Sequence[Mapping[str, Any]]) -> list[list[Day]]:
+    """What the windows have read, by days (UTC), in weeks from Monday on; the last five weeks or so.
 
-    :param stretches: of the pipeline: what lies between two of them is shown as missing.
+    :param stretches: of the pipeline: all that was planned, adjacent windows merged.
+    :param unfinished: the rows of its windows that are not committed.
     """
-    planned = [Cell(row["window"][0], row["window"][1], row) for row in rows if row["window"]]
-    if not planned:
+    if not stretches:
         return []
-    gaps = (Cell(iso(one.end_ms), iso(other.start_ms), None) for one, other in pairwise(stretches))
-    first, last = min(cell.start for cell in planned), max(cell.end for cell in planned)
-    cells = sorted([*planned, *(gap for gap in gaps if first < gap.end and gap.start < last)], key=lambda c: c.start)
-    by_day = grouped((date.fromisoformat(cell.start[:10]), cell) for cell in cells)
-    day = max(min(by_day), max(by_day) - timedelta(days=_MOST_DAYS))
-    day -= timedelta(days=day.weekday())
-    weeks = []
-    while day <= max(by_day):
-        week = [day + timedelta(days=n) for n in range(7)]
-        weeks.append([(on, by_day.get(on, [])) for on in week])
-        day += timedelta(days=7)
-    return weeks
+    spans = _spans(stretches, unfinished)
+    last = (stretches[-1].end_ms - 1) // _DAY_MS
+    first = max(stretches[0].start_ms // _DAY_MS, last - _MOST_DAYS)
+    first -= _date(first).weekday()
+    days = [(_date(day), _cells(spans, day * _DAY_MS)) for day in range(first, last + 1)]
+    days += [(_date(day), []) for day in range(last + 1, last + 1 + -len(days) % 7)]
+    return [days[at : at + 7] for at in range(0, len(days), 7)]
+
+
+def missing_of(stretches: Sequence[Stretch]) -> list[tuple[str, str]]:
+    """What lies between two stretches, which no run has planned; the oldest first."""
+    return [(iso(one.end_ms), iso(other.start_ms)) for one, other in pairwise(stretches)]
+
+
+def _spans(stretches: Sequence[Stretch], unfinished: Sequence[Mapping[str, Any]]) -> list[Span]:
+    """From the start of the first stretch to the end of the last one, side by side."""
+    others: list[Span] = [(one.end_ms, other.start_ms, "not planned", None) for one, other in pairwise(stretches)]
+    others += [(*map(parse_timestamp_ms, row["window"]), row["state"], row) for row in unfinished]
+    spans, at = list[Span](), stretches[0].start_ms
+    for other in (*sorted(others, key=itemgetter(0)), (stretches[-1].end_ms, 0, "", None)):
+        if at < other[0]:
+            spans.append((at, other[0], "read", None))
+        spans.append(other)
+        at = other[1]
+    return spans[:-1]
+
+
+def _cells(spans: Sequence[Span], day_ms: int) -> list[Cell]:
+    """The parts that lie in a day."""
+    cells = []
+    for start, end, state, row in spans:
+        start, end = max(start - day_ms, 0), min(end - day_ms, _DAY_MS)
+        if start < end:
+            cells.append(Cell(_time(start), _time(end), state, row))
+    return cells
+
+
+def _time(ms: int) -> str:
+    return f"{ms // 3_600_000:02}:{ms // 60_000 % 60:02}"
+
+
+def _date(day: int) -> date:
+    return date(1970, 1, 1) + timedelta(days=day)

@@ -42,25 +42,35 @@ _STILL_ASKED = Unread(why="Kafka has not answered yet; load this page again.")
 _OTHER_CLUSTER = Unread(why="The Kafka connection leads to another cluster than the one that was read.")
 _pool = ThreadPoolExecutor(4, "kafka-offsets-page")
 _lock = Lock()
-_asked: dict[tuple[str, str, int, int], tuple[float, Future[Unread]]] = {}
 
 
-def ask(log: PipelineLog, newest: Batch, open_cluster: Callable[[], AbstractContextManager[Cluster]]) -> Future[Unread]:
+class Asked(NamedTuple):
+    """A question to Kafka, and when it was asked, by the clock that never goes back."""
+
+    at_s: float
+    future: Future[Unread]
+
+
+_asked: dict[tuple[str, str, int, int], Asked] = {}
+
+
+def ask(log: PipelineLog, newest: Batch, open_cluster: Callable[[], AbstractContextManager[Cluster]]) -> Asked:
     """Begin to ask, unless it was done a moment ago for the same position."""
     about, now = (log.store.uri, log.pipeline_id, newest.number, len(newest.entries)), time.monotonic()
     with _lock:
-        at, future = _asked.pop(about, (now, None))
-        if future is None or (future.done() and now - at >= NOT_OFTENER_S):
-            at, future = now, _pool.submit(_unread, log, newest, open_cluster)
-        _asked[about] = at, future
+        asked = _asked.pop(about, None)
+        if asked is None or (asked.future.done() and now - asked.at_s >= NOT_OFTENER_S):
+            asked = Asked(now, _pool.submit(_unread, log, newest, open_cluster))
+        _asked[about] = asked
         for old in list(_asked)[:-_MOST]:
             del _asked[old]
-    return future
+    return asked
 
 
-def answer(asked: Future[Unread]) -> Unread:
+def answer(asked: Asked) -> Unread:
+    """Waits until half a second after the question, and not at all for one that has waited before."""
     try:
-        return asked.result(WAIT_S)
+        return asked.future.result(max(0.0, asked.at_s + WAIT_S - time.monotonic()))
     except NotYet:
         return _STILL_ASKED
 

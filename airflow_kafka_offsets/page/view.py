@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_kafka_offsets.engine.history import (
     attempt_rows,
@@ -17,6 +17,7 @@ from airflow_kafka_offsets.engine.history import (
     decision_row,
     entry_rows,
     range_rows,
+    unfinished,
 )
 from airflow_kafka_offsets.errors import counted
 from airflow_kafka_offsets.kafka_values import RunKey
@@ -40,6 +41,16 @@ _UNFINISHED = {
 }
 
 
+class FailedRun(NamedTuple):
+    """A run whose resolve task has failed.
+
+    :ivar interval: its data interval in milliseconds; ``None``: it has none.
+    """
+
+    run_id: str
+    interval: tuple[int, int] | None
+
+
 def page_row(batch: Batch) -> dict[str, Any]:
     """The row of a batch, with the run that owns it."""
     return {**batch_row(batch), "run": batch.owner.run}
@@ -49,6 +60,11 @@ def batches_before(log: PipelineLog, newest: int, page: int) -> list[dict[str, A
     """The headers of one page of batches, the newest first. The newest batch is looked at again with them."""
     first = newest - (page - 1) * PAGE
     return list(log.read_each(range(first, max(0, first - PAGE), -1), page_row))
+
+
+def unfinished_rows(log: PipelineLog, newest: Batch) -> list[dict[str, Any]]:
+    """The batches of the whole log that are not committed, the oldest first."""
+    return list(map(page_row, unfinished(log, newest)))
 
 
 def stretches_of(log: PipelineLog, newest: Batch) -> Sequence[Stretch]:
@@ -95,22 +111,36 @@ def is_active(row: Row, state_of: StateOfRun) -> bool:
 
 
 def todos(
-    log: PipelineLog, kafka_config_id: str, rows: Sequence[Row], unread: Unread | None, state_of: StateOfRun
+    log: PipelineLog,
+    kafka_config_id: str,
+    rows: Sequence[Row],
+    unread: Unread | None,
+    failed: FailedRun | None,
+    state_of: StateOfRun,
 ) -> list[tuple[str, str]]:
-    """What needs a person, and the command to copy: it writes nothing, and prints why a run is refused."""
+    """What needs a person, and the command to copy: it writes nothing, and prints why a run is refused.
+
+    :param rows: of batches that are not committed, or are reprocessed.
+    :param failed: the newest run, if its resolve task has failed.
+    """
 
     def command(bounds: Sequence[str] | None) -> str:
         window = "" if bounds is None else " --start timestamp:{} --end timestamp:{}".format(*bounds)
         where = f"--kafka-config-id {quote(kafka_config_id)} --checkpoint-location {quote(log.store.uri)}"
         return f"kafka-offsets plan {quote(log.pipeline_id)}{window} {where}"
 
-    left = [row for row in rows if row["state"] != "committed" and not is_active(row, state_of)]
     notes = {} if unread is None else unread.notes
-    return [
+    found = [
         *((f"Batch {row['batch']} was left by {row['owner']}: its task's log says why.", command(row["window"]))
-          for row in left),
+          for row in rows if not is_active(row, state_of)),
         *((f"{counted(n, 'partition')}: {note}.", command(None)) for note, n in notes.items()),
     ]  # fmt: skip
+    if failed is not None and not found:
+        window = None if failed.interval is None or unread is not None else [*map(iso, failed.interval)]
+        found = [
+            (f"Run {failed.run_id} has failed before it had a batch: its resolve task's log says why.", command(window))
+        ]
+    return found
 
 
 def figures(row: Row, unread: Unread | None, now_ms: int) -> list[tuple[str, str, str]]:

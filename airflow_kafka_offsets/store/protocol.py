@@ -14,7 +14,7 @@ from airflow_kafka_offsets.errors import StoreUnavailable, clean_text
 
 LARGEST_OBJECT = 64 * 2**20
 """Bytes. The ranges of 250,000 partitions fit. A larger object was not written by this package."""
-_AT_ONCE = 16
+_AT_ONCE = 64
 
 
 class Store(Protocol):

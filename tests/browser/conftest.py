@@ -119,11 +119,17 @@ def play(server: ApiServer, runs: list[Any]) -> None:
 
 
 def windows() -> list[Any]:
-    """Three hours, of which another is missing between the first and the second."""
+    """Ten days, an hour, and one whose Spark job fails; between the first two an hour is missing."""
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-    begins = [hour - timedelta(hours=n) for n in (5, 3, 2)]
-    bounds = [{"since": at.isoformat(), "until": (at + timedelta(hours=1)).isoformat()} for at in begins]
-    return [["by_hour", conf, 6, "success"] for conf in bounds]
+    done, failed = ({}, "success"), ({"fails": True}, "failed")
+    return [
+        ["by_hour", {"since": (hour - since).isoformat(), "until": (hour - until).isoformat(), **conf}, 6, state]
+        for since, until, (conf, state) in (
+            (timedelta(days=10), timedelta(hours=5), done),
+            (timedelta(hours=4), timedelta(hours=3), done),
+            (timedelta(hours=3), timedelta(hours=2), failed),
+        )
+    ]
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from airflow_kafka_offsets.engine.history import unfinished
 from airflow_kafka_offsets.engine.work import Nothing, Work
 from airflow_kafka_offsets.errors import CheckpointLost, ClusterChanged, DataLoss, OverlappingRun, WindowRefused
 from airflow_kafka_offsets.kafka_values import TopicPartition
@@ -52,6 +53,20 @@ def test_a_window_whose_run_is_running_is_its_own(cluster: InMemoryCluster, pipe
     pipeline.airflow.running = {"a"}
     with pytest.raises(OverlappingRun):
         pipeline.resolve("b", pipeline.window(at(0), at(1)))
+
+
+def test_the_newest_plan_knows_which_windows_are_unfinished(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    cluster.produce(tp(0), [at(hour + 0.5) for hour in range(6)])
+    left = [pipeline.work(f"w{hour}", pipeline.window(at(hour), at(hour + 1))) for hour in range(2)]
+    for hour, expected in ((2, [1, 2]), (3, [1, 2])):
+        plan(pipeline, hour, hour + 1)
+        newest = pipeline.log.newest()
+        assert [batch.number for batch in unfinished(pipeline.log, newest)] == expected
+    pipeline.drive(left[0])
+    pipeline.commit(left[0])
+    assert [batch.number for batch in unfinished(pipeline.log, newest)] == [2]
+    plan(pipeline, 4, 5)
+    assert pipeline.log.newest().first_plan.unfinished == (2,)
 
 
 def test_windows_are_open_side_by_side(cluster: InMemoryCluster, pipeline: Pipeline) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fastapi import Request
 
+from airflow_kafka_offsets.page.view import FailedRun
 from tests.cluster.memory import InMemoryCluster
 from tests.engine.pipeline import TOPIC, Pipeline
 
@@ -56,7 +57,15 @@ def states() -> dict[str, str]:
 
 
 @pytest.fixture
-def page(monkeypatch: pytest.MonkeyPatch, pipeline: Pipeline, states: dict[str, str]) -> Callable[..., Html]:
+def failed() -> list[FailedRun]:
+    """Runs whose resolve task has failed; the newest one is the last."""
+    return []
+
+
+@pytest.fixture
+def page(
+    monkeypatch: pytest.MonkeyPatch, pipeline: Pipeline, states: dict[str, str], failed: list[FailedRun]
+) -> Callable[..., Html]:
     """``page()`` of the pipeline, ``page(7)`` of its batch 7; more arguments are those of the address."""
     from airflow_kafka_offsets.page import routes, unread
     from airflow_kafka_offsets.page.pipelines import Pushed
@@ -71,6 +80,7 @@ def page(monkeypatch: pytest.MonkeyPatch, pipeline: Pipeline, states: dict[str, 
     monkeypatch.setattr(routes, "plans_of", plans_of)
     monkeypatch.setattr(routes, "open_pipeline", lambda plan: (pipeline.log, hook))
     monkeypatch.setattr(routes, "run_state", lambda run: states.get(run.run_id))
+    monkeypatch.setattr(routes, "failed_run", lambda dag_id, task_id: failed[-1] if failed else None)
     monkeypatch.setattr(unread, "_asked", {})
 
     def get(batch: int | None = None, **asked: Any) -> Html:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from html import unescape
 from typing import Any
 
 import pytest
@@ -10,13 +12,17 @@ from fastapi import HTTPException
 
 from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest
 from airflow_kafka_offsets.log.reports import Counts
+from airflow_kafka_offsets.offsets import Timestamp
 from airflow_kafka_offsets.page import shapes, unread, view
+from airflow_kafka_offsets.page.view import FailedRun
 from airflow_kafka_offsets.plan.body import Stretch
+from airflow_kafka_offsets.times import parse_timestamp_ms
 from tests.cluster.memory import InMemoryCluster
 from tests.engine.pipeline import HOUR, Pipeline, tp, whole_counts
 from tests.page.conftest import DAG, Html
 
 Page = Callable[..., Html]
+BY_WINDOW = {"start": Timestamp(), "end": Timestamp(), "group_id": None}
 
 
 def produced(cluster: InMemoryCluster, *counts: int) -> None:
@@ -163,6 +169,20 @@ def test_batches_are_paged_by_number(cluster: InMemoryCluster, pipeline: Pipelin
     assert page(number=9).cells("batches") == []
 
 
+def test_a_run_that_was_refused_brings_the_command_that_says_why(
+    cluster: InMemoryCluster, pipeline: Pipeline, page: Page, failed: list[FailedRun]
+) -> None:
+    produced(cluster, 5)
+    pipeline.whole_run()
+    failed.append(FailedRun("scheduled__1", (0, HOUR)))
+    shown = page()
+    assert "Run scheduled__1 has failed before it had a batch: its resolve task's log says why." in unescape(shown)
+    assert '<code tabindex="0">kafka-offsets plan orders --kafka-config-id kafka_default ' in shown
+    pipeline.parameters["pipeline_id"] = "by_window"
+    pipeline.whole_run(want=pipeline.window(0, HOUR))
+    assert "plan by_window --start timestamp:1970-01-01T00:00Z --end timestamp:1970-01-01T01:00Z " in page()
+
+
 # ── one batch ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -222,16 +242,21 @@ def test_a_pipeline_whose_log_names_another_dag_is_refused(cluster: InMemoryClus
 
 
 def test_windows_are_a_calendar_in_which_a_missing_one_is_seen(
-    cluster: InMemoryCluster, pipeline: Pipeline, page: Page
+    cluster: InMemoryCluster, pipeline: Pipeline, page: Page, states: dict[str, str]
 ) -> None:
     now = cluster.now_ms
+    cluster.produce(tp(0), [now - 1])
     for ago in (5, 3, 2):
         pipeline.whole_run(want=pipeline.window(now - ago * HOUR, now - (ago - 1) * HOUR))
+    pipeline.work("left", want=pipeline.window(now - HOUR, now))
+    states["left"] = "running"
     shown = page()
-    assert shown.text.count("not planned") == 1
-    assert "04:00–05:00 not planned" in shown.text
-    assert "03:00–04:00 committed" in shown.text
+    assert "2027-01-15 03:00–04:00 read 04:00–05:00 not planned 05:00–07:00 read 07:00–08:00 planned" in shown.text
     assert 'class="todo"' not in shown
+    window = ["2027-01-15T04:00Z", "2027-01-15T05:00Z"]
+    assert f"airflow dags trigger dag --conf '{json.dumps({'kafka_offsets': {'window': window}})}'" in unescape(shown)
+    pipeline.whole_run(want=pipeline.request(conf={"window": window}, **BY_WINDOW))
+    assert "2027-01-15 03:00–07:00 read 07:00–08:00 planned" in page().text
 
 
 def test_a_window_that_was_left_brings_its_own_command(
@@ -240,20 +265,25 @@ def test_a_window_that_was_left_brings_its_own_command(
     now = cluster.now_ms
     cluster.produce(tp(0), [now - 7 * HOUR])
     pipeline.work(want=pipeline.window(now - 8 * HOUR, now - 6 * HOUR))
-    pipeline.whole_run(want=pipeline.window(now - HOUR, now))
+    for ago in range(60, 0, -1):  # more than a page has
+        pipeline.whole_run(want=pipeline.window(now - ago * HOUR // 10, now - (ago - 1) * HOUR // 10))
     shown = page()
     assert "Batch 1 was left by run dag/run1/resolve" in shown.text
     assert "kafka-offsets plan orders --start timestamp:2027-01-15T00:00Z --end timestamp:2027-01-15T02:00Z " in shown
 
 
-def test_a_calendar_begins_on_a_monday_and_has_no_endless_past() -> None:
-    def row(day: str) -> dict[str, Any]:
-        return {"batch": 1, "window": [f"{day}T00:00Z", f"{day}T01:00Z"]}
-
-    weeks = shapes.weeks_of([row("2026-11-26"), row("2020-01-01")], [])
-    assert {week[0][0].weekday() for week in weeks} == {0}
-    assert len(weeks) <= 7
-    assert shapes.weeks_of([{"window": None}], [Stretch(0, 1, {}, {})]) == []
+def test_a_calendar_is_of_five_weeks_from_monday_to_sunday() -> None:
+    """A year of hours, with a hole of two days and a half in the last week: 2026-11-26 was a Thursday."""
+    day, end = 24 * HOUR, parse_timestamp_ms("2026-11-26T12:00Z")
+    hole = end - 3 * day, end - 12 * HOUR
+    weeks = shapes.weeks_of([Stretch(end - 365 * day, hole[0], {}, {}), Stretch(hole[1], end, {}, {})], [])
+    assert [(week[0][0].weekday(), len(week)) for week in weeks] == [(0, 7)] * 6
+    assert {cell[:3] for week in weeks[:-1] for _, cells in week for cell in cells} == {("00:00", "24:00", "read")}
+    morning, whole_day = ("00:00", "12:00", "read"), ("00:00", "24:00", "not planned")
+    assert [[cell[:3] for cell in cells] for _, cells in weeks[-1]] == [
+        [morning, ("12:00", "24:00", "not planned")], [whole_day], [whole_day], [morning], [], [], []
+    ]  # fmt: skip
+    assert shapes.weeks_of([], []) == []
 
 
 def test_a_bar_is_as_high_as_its_records_and_never_invisible() -> None:
