@@ -36,10 +36,13 @@ def audit(call: Call) -> Answer:
     wrong: list[Row] = [finding._asdict() for finding in findings(audited)]
     given_up = [{"batch": one.batch.number, **decision_row(d)} for one in audited for d in one.body.decisions]
     stretches = () if newest.is_cleaned else log.first_body(newest).covered
+    begin = next((one for one in audited if not one.batch.is_cleaned), Audited(newest))
+    starts = stretches[0].start_cut if stretches else begin.body.resume_from
     facts = {
         "pipeline": log.pipeline_id,
         "batches": len(audited),
-        "begins_at": next((one.batch.number for one in audited if not one.batch.is_cleaned), None),
+        "begins_at": begin.batch.number,
+        "starts": [{"partition": str(tp), "offset": at.offset} for tp, at in sorted(starts.items())],
         "unfinished": [one.batch.number for one in audited if not one.batch.is_committed],
         "not_planned": [[iso(one.end_ms), iso(other.start_ms)] for one, other in pairwise(stretches)],
     }
@@ -54,9 +57,13 @@ def audit(call: Call) -> Answer:
 def _in_words(facts: Row, wrong: int, first: int) -> str:
     found = f"{counted(wrong, 'finding')} without a recorded decision" if wrong else "they join, and nothing is missing"
     lines = [f"Pipeline {facts['pipeline']}, {counted(facts['batches'], 'batch')}: {found}."]
-    if facts["begins_at"] != first:
-        begins = facts["begins_at"] or "none"
-        lines.append(f"The log begins at batch {begins}: of earlier ones only totals are left, the rest was cleaned.")
+    if facts["begins_at"] > first:
+        before = "Of earlier ones only totals are left, the rest was cleaned."
+    elif first > 1:
+        before = "Earlier ones were left out."
+    else:
+        before = "Records before its start offsets, which --output json lists, are in no batch."
+    lines.append(f"The log begins at batch {facts['begins_at']}. {before}")
     lines += [f"Batch {number} is not committed." for number in facts["unfinished"]]
     return "\n".join(lines + [f"No window was planned from {start} to {end}." for start, end in facts["not_planned"]])
 

@@ -60,6 +60,11 @@ def test_batches_in_sequence_join(cluster: InMemoryCluster, pipeline: Pipeline, 
     pipeline.whole_run(on_data_loss="advance")
     ended = run("audit orders --output json")
     assert ended.json["findings"] == []
+    assert (ended.json["begins_at"], ended.json["starts"][0]) == (1, {"partition": "orders-0", "offset": 0})
+    assert "The log begins at batch 1. Records before its start offsets" in run("audit orders").out
+    later = run("audit orders --from-batch 2 --output json").json
+    assert (later["begins_at"], later["starts"][0]["offset"]) == (2, 10)
+    assert "The log begins at batch 2. Earlier ones were left out." in run("audit orders --from-batch 2").out
     assert [(d["batch"], d["kind"]) for d in ended.json["given_up"]][:4] == [
         (2, "lost"),
         (2, "skipped"),
@@ -107,6 +112,7 @@ def test_windows_join_in_whatever_order_they_were_planned(
     pipeline.whole_run(want=pipeline.window(start, start + HOUR))
     answer = run("audit orders --output json").json
     assert (answer["findings"], answer["not_planned"], answer["batches"]) == ([], [], 5)
+    assert answer["starts"][0] == {"partition": "orders-0", "offset": 0}
 
 
 # ── --sql ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
