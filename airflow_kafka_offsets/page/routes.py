@@ -117,7 +117,7 @@ def of_dag_run_or_task(
         names=sorted({one.pipeline for one in plans}),
         pipeline=plan.pipeline,
         about={"group": newest.plan.group_id, "log": log.store.uri, "output": newest.output},
-        sentence=sentence(row, unread, now, run_state),
+        sentence=sentence(row, len(unfinished), unread, now, run_state),
         figures=figures(row, unread, now),
         todos=todos(log, plan.kafka_config_id, [*left.values()], unread, failed, run_state),
         rows=rows,

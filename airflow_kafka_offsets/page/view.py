@@ -30,6 +30,7 @@ from airflow_kafka_offsets.times import iso, parse_timestamp_ms
 
 PAGE = 48  # batches
 PARTITIONS = 100
+_MOST_TODOS = 5
 Row = Mapping[str, Any]
 StateOfRun = Callable[[RunKey], str | None]
 _ACTIVE = ("running", "queued")
@@ -75,13 +76,18 @@ def stretches_of(log: PipelineLog, newest: Batch) -> Sequence[Stretch]:
 # ── words ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def sentence(row: Row, unread: Unread | None, now_ms: int, state_of: StateOfRun) -> list[tuple[str, str]]:
+def sentence(
+    row: Row, unfinished: int, unread: Unread | None, now_ms: int, state_of: StateOfRun
+) -> list[tuple[str, str]]:
     """State, unread, since when: each phrase with its tone, ``good``, ``bad``, ``open`` or empty.
 
     :param row: of the newest batch.
+    :param unfinished: how many batches are not committed.
     :param unread: ``None`` by window, where no position can be behind.
     """
     said = [*_state(row, now_ms, state_of)]
+    if unfinished > (row["state"] != "committed"):
+        said.append((f"Not committed: {counted(unfinished, 'batch')}.", "bad"))
     if unread is not None and unread.records is None:
         said.append((f"The number of unread records is not known: {unread.why}", ""))
     elif unread is not None and unread.records:
@@ -102,7 +108,7 @@ def _state(row: Row, now_ms: int, state_of: StateOfRun) -> list[tuple[str, str]]
     about = f"Batch {row['batch']} is {_UNFINISHED[row['state']]}"
     if is_active(row, state_of):
         return [(f"{about}, since {clock(row['at'])}.", "open")]
-    return [(f"{about}, and no run is at work on it since {clock(row['at'])}.", "bad")]
+    return [(f"{about}.", "bad"), (f"No run has been at work on it since {clock(row['at'])}.", "")]
 
 
 def is_active(row: Row, state_of: StateOfRun) -> bool:
@@ -120,7 +126,7 @@ def todos(
 ) -> list[tuple[str, str]]:
     """What needs a person, and the command to copy: it writes nothing, and prints why a run is refused.
 
-    :param rows: of batches that are not committed, or are reprocessed.
+    :param rows: of batches that are not committed, or are reprocessed; of many, the first few have a command.
     :param failed: the newest run, if its resolve task has failed.
     """
 
@@ -131,8 +137,7 @@ def todos(
 
     notes = {} if unread is None else unread.notes
     found = [
-        *((f"Batch {row['batch']} was left by {row['owner']}: its task's log says why.", command(row["window"]))
-          for row in rows if not is_active(row, state_of)),
+        *((_left(row), command(row["window"])) for row in rows if not is_active(row, state_of)),
         *((f"{counted(n, 'partition')}: {note}.", command(None)) for note, n in notes.items()),
     ]  # fmt: skip
     if failed is not None and not found:
@@ -140,7 +145,13 @@ def todos(
         found = [
             (f"Run {failed.run_id} has failed before it had a batch: its resolve task's log says why.", command(window))
         ]
-    return found
+    return found[:_MOST_TODOS]
+
+
+def _left(row: Row) -> str:
+    if row["run"] is None:
+        return f"Batch {row['batch']} waits for a run: {row['owner']} has changed it last."
+    return f"Batch {row['batch']} was left by {row['owner']}: its task's log says why."
 
 
 def figures(row: Row, unread: Unread | None, now_ms: int) -> list[tuple[str, str, str]]:

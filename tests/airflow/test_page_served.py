@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from fastapi.routing import APIRoute
 
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.page.plugin import PREFIX, KafkaOffsetsPlugin
 from airflow_kafka_offsets.page.routes import page
 from tests.airflow.conftest import Orders
@@ -132,6 +134,18 @@ def test_a_run_is_shown_to_the_readers_of_its_dag_and_under_no_other(server: Pag
     assert "Batch 1 of" in get(server, "reader", dag_id="batch", pipeline="", run=run, task="orders.commit").text
     below = server.client("reader", "/airflow").get(f"{PREFIX}/dags/batch?pipeline={done.topic}").text
     assert f'href="/airflow{PREFIX}/static/page.css"' in below
+
+
+def test_a_run_that_was_refused_is_named_with_the_command(server: PageServer, done: Orders) -> None:
+    with KafkaCluster(done.broker.client_config) as cluster:
+        cluster.commit_offsets(done.group, {TopicPartition(done.topic, 0): CommittedOffset(1)})
+    refused = done.run()
+    assert refused.state == "failed"
+    shown = get(server, "reader", dag_id="batch", pipeline=done.topic).text
+    assert f"Run {refused.run_id} has failed before it had a batch" in shown
+    assert f"kafka-offsets plan {done.topic} --kafka-config-id kafka_default" in shown
+    assert done.run(words={"acknowledge": "a test has moved it"}).state == "success"
+    assert "has failed" not in get(server, "reader", dag_id="batch", pipeline=done.topic).text
 
 
 def test_an_xcom_that_somebody_has_made_up_shows_nothing_and_makes_no_object(

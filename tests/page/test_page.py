@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from fastapi import HTTPException
 
+from airflow_kafka_offsets.engine import by_hand
+from airflow_kafka_offsets.engine.look import Look
 from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest
+from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.reports import Counts
 from airflow_kafka_offsets.offsets import Timestamp
 from airflow_kafka_offsets.page import shapes, unread, view
@@ -51,8 +54,8 @@ def test_unread_records_are_counted_and_the_oldest_is_dated(
 
 @pytest.mark.parametrize(("state", "words"), [
     ("running", "Batch 1 is planned, and Spark has not begun, since"),
-    ("failed", "Batch 1 is planned, and Spark has not begun, and no run is at work on it since"),
-    (None, "and no run is at work on it since"),
+    ("failed", "Batch 1 is planned, and Spark has not begun. No run has been at work on it since"),
+    (None, "No run has been at work on it since"),
 ])  # fmt: skip
 def test_an_unfinished_batch_is_somebodys_or_needs_a_person(
     cluster: InMemoryCluster, pipeline: Pipeline, page: Page, states: dict[str, str], state: str | None, words: str
@@ -169,6 +172,15 @@ def test_batches_are_paged_by_number(cluster: InMemoryCluster, pipeline: Pipelin
     assert page(number=9).cells("batches") == []
 
 
+def test_a_batch_that_a_person_has_changed_waits_for_a_run(
+    cluster: InMemoryCluster, pipeline: Pipeline, page: Page
+) -> None:
+    produced(cluster, 5)
+    work = pipeline.work()
+    by_hand.acknowledge(Look(pipeline.request(), cluster), pipeline.log, work.batch, Actor(person="reto"))
+    assert "Batch 1 waits for a run: reto has changed it last." in page().text
+
+
 def test_a_run_that_was_refused_brings_the_command_that_says_why(
     cluster: InMemoryCluster, pipeline: Pipeline, page: Page, failed: list[FailedRun]
 ) -> None:
@@ -268,6 +280,8 @@ def test_a_window_that_was_left_brings_its_own_command(
     for ago in range(60, 0, -1):  # more than a page has
         pipeline.whole_run(want=pipeline.window(now - ago * HOUR // 10, now - (ago - 1) * HOUR // 10))
     shown = page()
+    assert "The newest batch is committed." in shown.text
+    assert "Not committed: 1 batch." in shown.text
     assert "Batch 1 was left by run dag/run1/resolve" in shown.text
     assert "kafka-offsets plan orders --start timestamp:2027-01-15T00:00Z --end timestamp:2027-01-15T02:00Z " in shown
 
