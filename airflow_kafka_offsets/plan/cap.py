@@ -58,9 +58,8 @@ def flink_owner(tp: TopicPartition, parallelism: int) -> int:
 
 
 def java_string_hash(text: str) -> int:
-    """Java's ``String.hashCode``: over UTF-16 code units, in 32 bits that wrap, unsigned."""
-    units = text.encode("utf-16-be", "surrogatepass")
+    """Java's ``String.hashCode`` of a topic's name, which is ASCII: 32 bits that wrap, unsigned."""
     result = 0
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        result = (result * 31 + (high << 8 | low)) & 0xFFFFFFFF
+    for character in text:
+        result = (result * 31 + ord(character)) & 0xFFFFFFFF
     return result

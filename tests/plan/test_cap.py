@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.body import PlannedRange
-from airflow_kafka_offsets.plan.cap import cap_ranges, fair_shares, flink_owner
+from airflow_kafka_offsets.plan.cap import cap_ranges, fair_shares, flink_owner, java_string_hash
 
 sizes = st.lists(st.integers(0, 50), min_size=1, max_size=8)
 
@@ -39,6 +39,15 @@ def test_with_a_small_cap_every_partition_has_its_turn(wanted: list[int], cap: i
 def test_shards_are_those_of_flinks_assigner(topic: str, owners: list[int]) -> None:
     """Observed with real Flink, four subtasks (H1)."""
     assert [flink_owner(TopicPartition(topic, n), 4) for n in range(3)] == owners
+
+
+@pytest.mark.parametrize(("text", "expected"), [("", 0), ("Hello", 69609650), ("hello world", 1794106052)])
+def test_a_hash_is_that_of_java(text: str, expected: int) -> None:
+    assert java_string_hash(text) == expected
+
+
+def test_the_only_shard_has_every_partition() -> None:
+    assert {flink_owner(TopicPartition("t", n), 1) for n in range(3)} == {0}
 
 
 def test_no_shards_are_an_error() -> None:

@@ -28,22 +28,24 @@ def facts(**more: Any) -> Facts:
 
 
 @pytest.mark.parametrize(
-    ("start", "more", "expected"),
+    ("start", "more", "offset", "leader_epoch"),
     [
-        ("earliest", {}, 10),
-        ("latest", {}, 20),
-        (Timestamp(5), {"at_start": {TP: 14}}, 14),
-        (Timestamp(5), {}, 20),  # B6: no record is as late
-        (Timestamp(5), {"at_start": {TP: 21}}, 20),  # produced after the end was asked for
-        (SpecificOffsets({"t": {"0": 12}}), {}, 12),
-        (SpecificOffsets({"t": {"1": 12}}), {"committed": {TP: CommittedOffset(15)}}, 15),  # C2
-        (SpecificOffsets({"t": {"1": 12}}, "latest"), {"committed": {}}, 20),
-        (GroupOffsets(), {"committed": {TP: CommittedOffset(17)}}, 17),  # D1
-        (GroupOffsets(otherwise="earliest"), {"committed": {}}, 10),  # D5
+        ("earliest", {}, 10, 5),
+        ("latest", {}, 20, 5),
+        (Timestamp(5), {"at_start": {TP: 14}}, 14, 5),
+        (Timestamp(5), {}, 20, 5),  # B6: no record is as late
+        (Timestamp(5), {"at_start": {TP: 21}}, 20, 5),  # produced after the end was asked for
+        (SpecificOffsets({"t": {"0": 12}}), {}, 12, None),
+        (SpecificOffsets({"t": {"1": 12}}), {"committed": {TP: CommittedOffset(15, 3)}}, 15, 3),  # C2
+        (SpecificOffsets({"t": {"1": 12}}, "latest"), {"committed": {}}, 20, 5),
+        (GroupOffsets(), {"committed": {TP: CommittedOffset(17, 4)}}, 17, 4),  # D1
+        (GroupOffsets(otherwise="earliest"), {"committed": {}}, 10, 5),  # D5
     ],
 )
-def test_a_startup_mode_gives_the_first_offset(start: Any, more: dict[str, Any], expected: int) -> None:
-    assert startup_offset(want(start=start), facts(**more), TP).offset == expected
+def test_a_startup_mode_gives_the_first_offset(
+    start: Any, more: dict[str, Any], offset: int, leader_epoch: int | None
+) -> None:
+    assert startup_offset(want(start=start), facts(**more), TP) == Offset(offset, leader_epoch, "id")
 
 
 def test_no_default_skips_records_in_silence() -> None:

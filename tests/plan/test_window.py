@@ -41,3 +41,9 @@ def test_an_offset_of_a_topic_that_was_created_again_counts_as_lacking() -> None
     assert covered.before(2, TP) == 0
     assert covered.clamp(2, TP, 4) == 4
     assert Covered([stretch(0, 1, 5, 9, "old")], {"t": "old"}).clamp(2, TP, 4) == 9
+
+
+def test_what_was_read_of_a_former_topic_is_found_in_its_cuts() -> None:
+    covered = Covered([stretch(0, 1, 5, 9, "old"), stretch(3, 4, 2, 14, "new")], {"t": "new"})
+    assert [covered.before_in(time_ms, TP, "old") for time_ms in (-1, 0, 1, 5)] == [0, 5, 9, 9]
+    assert covered.before_in(5, TopicPartition("t", 1), "old") == 0
