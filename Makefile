@@ -9,7 +9,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # many images set it, and then each process compiles whatever it imports
-.PHONY: help setup demo lint check test test-system bench bench-tasks bench-store bench-read mutate docs format lock clean
+.PHONY: help setup demo lint check test test-system bench bench-tasks bench-store bench-page bench-read mutate docs format lock clean
 
 UV_VERSION := 0.13.8
 BIN := .venv/bin
@@ -46,7 +46,7 @@ setup: .venv/.stamp ## a .venv with everything that is pinned in requirements.lo
 	@rm -f .venv/.making
 	@touch .venv/.stamp
 
-demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators do there
+demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators do there; UI=1 keeps Airflow's pages up
 	@$(BIN)/python -m testbed.demo
 
 # The store and Airflow's database sync whatever they write. Where there is room, the tests' files are in memory.
@@ -76,11 +76,14 @@ bench-tasks: setup ## a whole run beside a bare one; Spark's first task
 bench-store: setup ## what a run asks of a checkpoint location on S3, counted at the server
 	@$(BIN)/python -m benchmarks.store_requests
 
+bench-page: setup ## the page of 10,000 batches of 10,000 partitions, whose log is on S3 at 50 ms a request
+	@$(BIN)/python -m benchmarks.page
+
 bench-read: setup ## the read with its proof, and typed rows, beside jobs by hand
 	@for what in read typed_rows; do $(BIN)/python -m benchmarks.$$what; done
 
 mutate: setup ## change the code of plan/, log/ and engine/ line by line: does a test notice?
-	$(BIN)/mutmut run
+	$(BIN)/python -m tests.mutants $(ROOMS)
 
 docs: setup .venv-docs/.stamp ## the site in site/; generated pages are made anew
 	$(BIN)/python -m tests.docs.generate

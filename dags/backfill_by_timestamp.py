@@ -6,7 +6,10 @@ is in the next window. No consumer group is read or moved. Start it with
 ``airflow backfill create --dag-id kafka_backfill_by_timestamp --from-date … --to-date …``.
 
 ``CronDataIntervalTimetable`` is what gives a run its hour: a plain cron string makes intervals without length, which
-are refused. Connections and variables as in ``hourly_batch.py``; the files go to ``kafka_offsets_backfill_output``.
+are refused. Connections as in ``hourly_batch.py``, and Airflow variables (or their defaults):
+
+- ``kafka_offsets_backfill_topics``: topics to read, separated by commas (``orders``)
+- ``kafka_offsets_backfill_output``: where the Parquet files go (``kafka-offsets/orders-by-hour`` at home)
 """
 
 from datetime import UTC, datetime
@@ -29,7 +32,7 @@ with DAG(
 ):
     kafka_spark_batch(
         "orders",
-        topics="{{ var.value.get('kafka_offsets_topics', 'orders') }}",
+        topics="{{ var.value.get('kafka_offsets_backfill_topics', 'orders') }}",
         start=Timestamp(),
         end=Timestamp(),
         sink=Files("{{ var.value.get('kafka_offsets_backfill_output', '" + OUTPUT + "') }}"),

@@ -1,0 +1,70 @@
+"""Part 2: JSON orders, corrupt ones among them, into a Delta table by day, which gets a column more."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from testbed.checks import rows_by_batch, rows_of_delta
+from testbed.demo.airflow import DemoAirflow
+from testbed.demo.shown import Row, step
+from testbed.topics import Topics
+
+PARTITIONS, FIRST, MORE = 3, 5_000, 2_000
+ONE_BAD_IN = 500
+WITH_DISCOUNT = "id BIGINT, amount DECIMAL(10,2), at TIMESTAMP, discount DECIMAL(10,2)"
+
+
+class Orders:
+    def __init__(self, kafka: Topics, topic: str, table: Path, airflow: DemoAirflow) -> None:
+        self.kafka, self.topic, self.table, self.airflow = kafka, topic, table, airflow
+        self.rows: list[Row] = [("run", "produced", "rows of the table", "bad records", "columns")]
+        self.produced: list[bytes] = []
+
+    def run(self) -> None:
+        step(f"Topic {self.topic}: orders as JSON, one in {ONE_BAD_IN} is corrupt")
+        self.kafka.create_topic(self.topic, PARTITIONS)
+        self._produce(FIRST)
+        self._run("8: orders into a Delta table", {})
+        self._produce(MORE, discount="0.50")
+        self._run("9: a column is added", {"schema": WITH_DISCOUNT})
+
+    def claims(self) -> dict[str, str]:
+        rows, bad = rows_of_delta(self.table), self._bad()
+        ids = sorted(row["id"] for row in rows)
+        good = sorted(json.loads(value)["id"] for value in self.produced if value.startswith(b"{"))
+        days = sorted({str(row["day"]) for row in rows})
+        discounts = sum(row.get("discount") is not None for row in rows)
+        with_discount = sum(b"discount" in value for value in self.produced)
+        return {
+            f"{len(ids):,} rows + {bad} bad records = {len(self.produced):,} produced": (
+                "they are not" * (len(ids) + bad != len(self.produced))
+            ),
+            "each good order is one row of the table": "some are missing, or there twice" * (ids != good),
+            "the table has a partition for each of two days": f"its days are {days}" * (len(days) != 2),
+            f"{with_discount:,} rows have a value in the new column": (
+                f"{discounts:,} have" * (discounts != with_discount)
+            ),
+        }
+
+    def _produce(self, count: int, **more: object) -> None:
+        first = len(self.produced)
+        values = [_order(first + number, more) for number in range(count)]
+        self.produced += values
+        self.kafka.produce_many(self.topic, count, partitions=PARTITIONS, value=lambda n: values[n])
+
+    def _run(self, title: str, conf: dict[str, object]) -> None:
+        self.airflow.run(title, "typed_orders", conf)
+        rows = rows_of_delta(self.table)
+        columns = ", ".join(name for name in rows[-1] if not name.startswith("kafka"))
+        self.rows.append((title, f"{len(self.produced):,}", f"{len(rows):,}", str(self._bad()), columns))
+
+    def _bad(self) -> int:
+        return sum(rows_by_batch(Path(f"{self.table}_bad")).values())
+
+
+def _order(number: int, more: dict[str, object]) -> bytes:
+    if number % ONE_BAD_IN == ONE_BAD_IN - 1:
+        return b"no json at all"
+    at = f"2026-11-{20 + number % 2}T10:00:00Z"
+    return json.dumps({"id": number, "amount": f"{1 + number % 90}.25", "at": at, **more}).encode()
