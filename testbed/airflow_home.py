@@ -12,8 +12,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from testbed.s3_server import KEY, SECRET
-
 FAB_LOGIN = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"  # users with rights of each DAG
 
 
@@ -40,13 +38,6 @@ def connections(kafka: Mapping[str, object], spark_master: str = "local[2]") -> 
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": json.dumps(dict(kafka))}),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": spark_master}),
     }
-
-
-def s3_connection(name: str, endpoint: str) -> dict[str, str]:
-    """The connection `name` to the testbed's S3 server as an environment variable."""
-    extra = json.dumps({"endpoint_url": endpoint, "region_name": "us-east-1"})
-    connection = {"conn_type": "aws", "login": KEY, "password": SECRET, "extra": extra}
-    return {f"AIRFLOW_CONN_{name.upper()}": json.dumps(connection)}
 
 
 def variables(values: Mapping[str, str]) -> dict[str, str]:

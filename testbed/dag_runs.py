@@ -62,23 +62,6 @@ def run_dag(dag: Any, *, conf: Mapping[str, Any] | None = None, logical_date: da
         return _result(dag.test(run_conf=dict(conf or {}), **dates))
 
 
-def run_partition(dag: Any, partition_key: str, *, conf: Mapping[str, Any] | None = None) -> RunResult:
-    """A run for a partition, as ``airflow dags trigger --partition-key`` makes one: its timetable tells the date."""
-    from airflow.models import dagrun
-
-    made = dagrun.get_or_create_dagrun
-
-    def for_the_partition(*, dag: Any, session: Any, **arguments: Any) -> Any:
-        run = made(dag=dag, session=session, **arguments)
-        run.partition_key = partition_key
-        run.partition_date = dag.timetable.resolve_partition_date(partition_key)
-        session.commit()
-        return run
-
-    with _folder_written_once(dag.dag_id), patch.object(dagrun, "get_or_create_dagrun", for_the_partition):
-        return _result(dag.test(run_conf=dict(conf or {}), logical_date=None))
-
-
 def clear_tasks(
     dag: Any, run_id: str, *task_ids: str, conf: Mapping[str, Any] | None = None, downstream: bool = True
 ) -> None:

@@ -20,16 +20,6 @@ def list_offsets_error(code: int) -> Change:
     return _each_offset(lambda data, at: struct.pack_into(">hqq", data, at, code, -1, -1))
 
 
-def list_offsets_older(by: int) -> Change:
-    """ListOffsets, flexible (version 6 on): each offset as it was `by` records ago."""
-
-    def older(data: bytearray, at: int) -> None:
-        (offset,) = struct.unpack_from(">q", data, at + 10)
-        struct.pack_into(">q", data, at + 10, max(0, offset - by))
-
-    return _each_offset(older)
-
-
 def _each_offset(change_one: Callable[[bytearray, int], None]) -> Change:
     """`change_one` is given where the error of each partition is, before its timestamp and its offset."""
 

@@ -10,7 +10,6 @@ A broker works on one request of a connection at a time, and so does the proxy: 
 """
 
 import select
-import signal
 import socket
 import struct
 import threading
@@ -18,8 +17,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
-
-import psutil
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
@@ -58,17 +55,6 @@ class Exchange:
             return _receive(self._broker)
         except (OSError, EOFError) as error:
             raise BrokerLeft from error
-
-    def client_process(self) -> psutil.Process:
-        """The process at the other end of this connection.
-
-        :raises NotFired: it is not on this machine, or gone.
-        """
-        host, port = self._client.getpeername()[:2]
-        for connection in psutil.net_connections("tcp4"):
-            if connection.laddr == (host, port) and connection.pid:
-                return psutil.Process(connection.pid)
-        raise NotFired(f"no process on this machine has the connection from {host}:{port}")
 
     def wait_until_client_leaves(self) -> None:
         """The client has closed the connection: it has given up waiting, or is gone."""
@@ -246,26 +232,6 @@ class KafkaProxy:
 # ── deeds ──
 
 
-def kill_before(signal_number: int = signal.SIGKILL) -> Deed:
-    """Kill the client's process before the broker gets the request."""
-
-    def deed(exchange: Exchange) -> None:
-        _kill(exchange.client_process(), signal_number)
-
-    return deed
-
-
-def kill_after(signal_number: int = signal.SIGKILL) -> Deed:
-    """Kill the client's process when the broker has done what it asked for, and before it learns that."""
-
-    def deed(exchange: Exchange) -> None:
-        process = exchange.client_process()
-        exchange.forward()
-        _kill(process, signal_number)
-
-    return deed
-
-
 def before(act: Callable[[], object]) -> Deed:
     """Do something, then pass the request on."""
 
@@ -296,11 +262,6 @@ def cut(exchange: Exchange) -> None:
     """Close the connection instead of answering; the broker never sees the request."""
 
 
-def cut_after(exchange: Exchange) -> None:
-    """Have the request done, and close the connection instead of answering."""
-    exchange.forward()
-
-
 def changed(change: Callable[[int, bytes], bytes]) -> Deed:
     """Give on `change(api version, answer)` in place of the broker's answer."""
 
@@ -317,13 +278,6 @@ def instead(answer: Callable[[int, bytes], bytes]) -> Deed:
         return answer(exchange.version, exchange.request[4:8])
 
     return deed
-
-
-def _kill(process: psutil.Process, signal_number: int) -> None:
-    process.send_signal(signal_number)
-    if signal_number == signal.SIGKILL:
-        with suppress(psutil.Error):
-            process.wait(10)
 
 
 def _send(to: socket.socket, frame: bytes) -> None:

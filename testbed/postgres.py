@@ -66,11 +66,6 @@ class Postgres:
         self._change(f"create database {name}")
         return self._url_of(name)
 
-    def copy_database(self, source: str, target: str) -> None:
-        """Put a copy of one database in the place of another. Nobody is connected to either; both are URLs."""
-        name, template = (sqlalchemy.make_url(url).database for url in (target, source))
-        self._change(f"drop database {name}", f"create database {name} template {template}")
-
     @property
     def properties(self) -> dict[str, str]:
         return {"user": "postgres", "password": PASSWORD}
@@ -157,20 +152,5 @@ def rows_of(url: str, query: str, **values: Any) -> list[tuple[Any, ...]]:
     engine = sqlalchemy.create_engine(url)
     with engine.connect() as connection:
         found = [tuple(row) for row in connection.execute(sqlalchemy.text(query), values)]
-    engine.dispose()
-    return found
-
-
-def tables_of(url: str) -> dict[str, bytes]:
-    """All that a database holds: the rows of each table as text, with every value of type `bytea` as it is."""
-    engine = sqlalchemy.create_engine(url)
-    found = {}
-    with engine.connect() as connection:
-        for table in sqlalchemy.inspect(engine).get_table_names():
-            rows = connection.execute(sqlalchemy.text(f'select * from "{table}"'))
-            values = (
-                bytes(value) if isinstance(value, memoryview) else str(value).encode() for row in rows for value in row
-            )
-            found[table] = b"\n".join(values)
     engine.dispose()
     return found

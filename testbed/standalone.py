@@ -29,7 +29,6 @@ from testbed.ports import free_ports
 START_DEADLINE_S = 120.0
 RUN_DEADLINE_S = 180.0
 POLL_S = 0.2
-FINAL = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 
 # A killed task process is noticed at once, a killed supervisor within the heartbeat timeout, a killed scheduler's tasks
 # when another scheduler looks for orphans.
@@ -147,21 +146,6 @@ class StandaloneAirflow:
         """The process of each part that runs."""
         return {name: part.pid for name, part in self._parts.items() if part.returncode is None}
 
-    def kill_part(self, part: str) -> int:
-        """SIGKILL, and its leash takes along what it has started: a container that is gone. Its process id."""
-        self._down.add(part)
-        self._parts[part].kill()
-        return self._parts[part].pid
-
-    def change_while_down(self, change: Callable[[], None]) -> None:
-        """Kill all parts, change something, and start them again."""
-        for part in reversed(self.parts()):
-            self.kill_part(part)
-        change()
-        for part in self.parts():
-            self.start_part(part)
-        self.wait_until_healthy()
-
     def wait_until_healthy(self) -> None:
         names = {"api-server": "metadatabase", "scheduler": "scheduler", "dag-processor": "dag_processor"}
 
@@ -222,31 +206,10 @@ class StandaloneAirflow:
             body["dag_run_id"] = run_id
         return str(self._request("POST", f"/dags/{dag_id}/dagRuns", json=body)["dag_run_id"])
 
-    def clear_task(self, dag_id: str, run_id: str, task_ids: Sequence[str], *, downstream: bool = True) -> None:
-        """Clear tasks of one run, whatever their state, and by default what comes after them."""
-        body = {
-            "dry_run": False,
-            "dag_run_id": run_id,
-            "task_ids": list(task_ids),
-            "only_failed": False,
-            "include_downstream": downstream,
-            "reset_dag_runs": True,
-        }
-        self._request("POST", f"/dags/{dag_id}/clearTaskInstances", json=body)
-
     def clear_run(self, dag_id: str, run_id: str) -> None:
         """Clear all tasks of a run."""
         body = {"dry_run": False, "only_failed": False}
         self._request("POST", f"/dags/{dag_id}/dagRuns/{_in_path(run_id)}/clear", json=body)
-
-    def mark_run(self, dag_id: str, run_id: str, state: str) -> None:
-        """Mark a run as `success` or `failed`."""
-        self._request("PATCH", f"/dags/{dag_id}/dagRuns/{_in_path(run_id)}", json={"state": state})
-
-    def create_backfill(self, dag_id: str, begin: datetime, end: datetime, **more: Any) -> int:
-        """Start a backfill of the runs from `begin` to `end`; its id."""
-        body = {"dag_id": dag_id, "from_date": begin.isoformat(), "to_date": end.isoformat(), **more}
-        return int(self._request("POST", "/backfills", json=body)["id"])
 
     def cli(self, *words: str) -> str:
         """`airflow …`, beside the running parts; what it printed.
@@ -259,26 +222,7 @@ class StandaloneAirflow:
             raise AirflowFailed(f"airflow {' '.join(words)}:\n{(result.stdout + result.stderr)[-2000:]}")
         return result.stdout
 
-    def backfill_is_over(self, backfill_id: int) -> bool:
-        """Before that, the DAG takes no other one."""
-        return self._get(f"/backfills/{backfill_id}")["completed_at"] is not None
-
-    def set_variable(self, key: str, value: str) -> None:
-        with suppress(AirflowFailed):
-            self._request("DELETE", f"/variables/{key}")
-        self._request("POST", "/variables", json={"key": key, "value": value})
-
-    def set_connection(self, connection_id: str, **fields: Any) -> None:
-        """In the metadata database, as a person does it in the UI."""
-        with suppress(AirflowFailed):
-            self._request("DELETE", f"/connections/{connection_id}")
-        self._request("POST", "/connections", json={"connection_id": connection_id, **fields})
-
     # ── what it sees ──
-
-    def is_scheduled(self, dag_id: str) -> bool:
-        """Whether the DAG, as it was parsed last, has a schedule."""
-        return self._get(f"/dags/{dag_id}")["timetable_summary"] is not None
 
     def run_state(self, dag_id: str, run_id: str) -> str:
         return str(self._get(f"/dags/{dag_id}/dagRuns/{_in_path(run_id)}")["state"])
@@ -297,11 +241,6 @@ class StandaloneAirflow:
             if (found.task_id, found.map_index) == (task_id, map_index):
                 return found
         raise KeyError(f"{dag_id} {run_id} {task_id}[{map_index}]")
-
-    def task_pid(self, dag_id: str, run_id: str, task_id: str) -> int | None:
-        """The process of a task's newest try, of any of its mapped instances; `None` where none is running."""
-        found = self._get(f"/dags/{dag_id}/dagRuns/{_in_path(run_id)}/taskInstances?limit=100")["task_instances"]
-        return next((t["pid"] for t in found if t["task_id"] == task_id and t["state"] == "running"), None)
 
     def wait_for_run(
         self,
@@ -351,17 +290,6 @@ class StandaloneAirflow:
         (asset,) = [one for one in self._get(f"/assets?name_pattern={name}")["assets"] if one["name"] == name]
         events = self._get(f"/assets/events?asset_id={asset['id']}&source_run_id={quote(run_id)}")["asset_events"]
         return [dict(event["extra"]) for event in events]
-
-    def task_log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1, map_index: int = -1) -> str:
-        """What the task has logged in one try, as the files have it."""
-        name = f"dag_id={dag_id}/run_id={run_id}/task_id={task_id}"
-        name += f"/map_index={map_index}" * (map_index >= 0) + f"/attempt={try_number}.log"
-        found = (folder / name for folder in self.log_folders())
-        return "\n".join(log.read_text(errors="replace") for log in found if log.exists())
-
-    def log_folders(self) -> list[Path]:
-        """Where tasks and triggers log."""
-        return [self.home / "logs"]
 
     def _require_alive(self) -> None:
         for part, process in list(self._parts.items()):

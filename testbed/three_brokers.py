@@ -17,7 +17,6 @@ from testbed.broker import KafkaBroker
 from testbed.cache import Say, silent
 from testbed.java import Java
 from testbed.ports import free_ports
-from testbed.quorum import active_controller
 from testbed.topics import DEADLINE_S, Topics, wait_for
 
 _NODES = (1, 2, 3)
@@ -97,29 +96,10 @@ class ThreeBrokers(Topics):
 
         wait_for(f"the brokers that there are are {sorted(nodes)}", lists)
 
-    def heal(self) -> None:
-        """All three run, none is stopped, and each partition has all of its copies in sync."""
-        for broker in self.nodes.values():
-            if broker.is_running:
-                broker.resume()
-        self._each(KafkaBroker.start, [broker for broker in self.nodes.values() if not broker.is_running])
-        self.wait_for_nodes(set(_NODES))
-        admin = self.admin()
-
-        def in_sync() -> bool:
-            topics = admin.list_topics(timeout=5.0).topics.values()
-            return all(len(p.isrs) == len(_NODES) and p.leader >= 0 for t in topics for p in t.partitions.values())
-
-        wait_for("each copy is in sync", in_sync)
-
     def leader(self, topic: str, partition: int = 0) -> int:
         """The id of the broker that leads the partition."""
         found: int = self.admin().list_topics(topic, timeout=5.0).topics[topic].partitions[partition].leader
         return found
-
-    def controller(self) -> int:
-        """The id of the broker that is the active controller, as the first one that runs knows it."""
-        return active_controller(next(b for b in self.nodes.values() if b.is_running).bootstrap_servers)
 
     def coordinator(self, group: str) -> int:
         """The id of the broker that coordinates the group, which must have one by now."""
