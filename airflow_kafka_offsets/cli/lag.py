@@ -52,8 +52,8 @@ def lag(call: Call) -> Answer:
 def list_pipelines(call: Call) -> Answer:
     """The pipelines of a checkpoint location.
 
-    Of each its last batch and its state; with a cluster also its unread records, an upper bound. A pipeline by window
-    has no such number.
+    Of each its last batch and its state, and how many batches are not committed; with a cluster also its unread
+    records, an upper bound. A pipeline by window has no such number.
     """
     found, rows = pipelines(call.store), list[Row]()
     with nullcontext() if call.settings is None else call.cluster() as kafka:
@@ -63,17 +63,17 @@ def list_pipelines(call: Call) -> Answer:
             progress.add()
     damaged = [str(pipeline.damage) for pipeline in found if pipeline.damage]
     text = f"{counted(len(rows), 'pipeline')} in {call.store.uri}."
-    table = Table("pipelines", rows, "pipeline batch state at window unread output")
+    table = Table("pipelines", rows, "pipeline batch state at window unfinished unread output")
     return Answer(text, {"checkpoint_location": call.store.uri}, [table], damaged, exit_status=3 if damaged else 0)
 
 
 def _row(pipeline: Pipeline, kafka: Cluster | None) -> Row:
-    log, newest, damage = pipeline
+    log, newest, unfinished, damage = pipeline
     if newest is None:
         return {"pipeline": log.pipeline_id, "state": "damaged" if damage else "no batch"}
     found = None if kafka is None else lag_of_pipeline(log, newest, kafka, with_times=False)
     unread = None if found is None else sum(one.unread for one in found.values())
-    return {"pipeline": log.pipeline_id, **batch_row(newest), "unread": unread}
+    return {"pipeline": log.pipeline_id, **batch_row(newest), "unfinished": unfinished, "unread": unread}
 
 
 lag_command = command(

@@ -121,10 +121,12 @@ class Pipeline(NamedTuple):
     """A pipeline of a checkpoint location, by the name that its DAG gives it.
 
     :ivar newest: its newest batch; ``None``: there is none, or ``damage`` says why it cannot be read.
+    :ivar unfinished: how many of its batches are not committed.
     """
 
     log: PipelineLog
     newest: Batch | None = None
+    unfinished: int = 0
     damage: StoreDamaged | None = None
 
 
@@ -147,8 +149,9 @@ def _pipeline(store: Store, folder: str) -> Pipeline:
     log.root = folder  # a long name is cut in it
     try:
         newest = log.newest()
+        left = 0 if newest is None else len(unfinished(log, newest))
     except StoreDamaged as damage:
         return Pipeline(log, damage=damage)
     if newest is not None:
         log.pipeline_id = newest.plan.pipeline
-    return Pipeline(log, newest)
+    return Pipeline(log, newest, left)

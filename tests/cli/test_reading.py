@@ -151,10 +151,13 @@ def test_lag_of_a_shard_leaves_the_other_shards_out(cluster: InMemoryCluster, pi
 
 
 def test_a_pipeline_by_window_has_no_lag(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
+    produce(cluster, 0, 1, age_s=5400)
     pipeline.whole_run(want=pipeline.window(cluster.now_ms - HOUR, cluster.now_ms))
     assert "reads by window" in run("lag orders", status=2).err
+    pipeline.work(want=pipeline.window(cluster.now_ms - 2 * HOUR, cluster.now_ms - HOUR))
+    pipeline.whole_run(want=pipeline.window(cluster.now_ms - 3 * HOUR, cluster.now_ms - 2 * HOUR))
     row = run("list --bootstrap-servers memory --output json").json["pipelines"][0]
-    assert (row["kind"], row["unread"]) == ("window", None)
+    assert (row["kind"], row["state"], row["unfinished"], row["unread"]) == ("window", "committed", 1, None)
 
 
 def test_list_names_pipelines_as_their_dags_do(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
