@@ -21,8 +21,7 @@
     │   │   ├── CheckpointLost                earlier batches are known, and the checkpoint location has none
     │   │   ├── CheckpointBehindGroup         the group knows a later batch than the checkpoint location
     │   │   ├── PlanReplaced                  a job or a commit has a plan that is no longer the batch's
-    │   │   ├── OutputChanged                 the output is not the one that the last batch had
-    │   │   └── BadRecords                    more records are bad than the limit allows
+    │   │   └── OutputChanged                 the output is not the one that the last batch had
     │   ├── GroupActive                       the group has live members
     │   └── OverlappingRun                    another run that is running owns the batch; retriable
     └── UnavailableError                  3   the operator of the cluster or of the store; `.retriable`
@@ -221,10 +220,6 @@ class PlanReplaced(Refusal, code="AKO-402"):
 
 class OutputChanged(Refusal, code="AKO-403"):
     """The output is not the one that the last batch had."""
-
-
-class BadRecords(Refusal, code="AKO-404"):
-    """More records of a batch are bad than the limit allows."""
 
 
 @dataclass(eq=False)

@@ -1,6 +1,11 @@
-"""Errors of a Spark driver. Each says what failed and where, the cause, and the one thing to do."""
+"""Errors of a Spark driver. Each says what failed and where, the cause, and the one thing to do.
+
+Their codes are those of the package's error pages, so that one search of a log finds any error.
+"""
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 
 class BatchError(Exception):
@@ -9,31 +14,44 @@ class BatchError(Exception):
     :param what: what failed, and where.
     :param cause: why, with both values where two differ.
     :param remedy: what to do, as a parameter or a line to copy.
+    :cvar code: of its page: ``kafka-offsets explain AKO-404``.
     """
+
+    code: ClassVar[str]
 
     def __init__(self, what: str, cause: str, remedy: str) -> None:
         super().__init__(what, cause, remedy)
         self.what, self.cause, self.remedy = what, cause, remedy
 
     def __str__(self) -> str:
-        return f"{self.what}. {self.cause}. {self.remedy}"
+        return f"{self.code}: {self.what}. {self.cause}. {self.remedy}\nPage: kafka-offsets explain {self.code}"
 
 
 class InvalidJob(BatchError):
     """Arguments, settings, the job object or a frame are wrong: the author of the DAG or of the job corrects them."""
 
+    code = "AKO-405"
+
 
 class OtherOutput(BatchError):
     """The job would write another output than before, or an output that carries another pipeline's name."""
+
+    code = "AKO-403"
 
 
 class BadRecords(BatchError):
     """There are more bad records than the job accepts."""
 
+    code = "AKO-404"
+
 
 class LateAttempt(BatchError):
     """Another attempt, a newer plan or a commit has taken the place of this driver."""
 
+    code = "AKO-402"
+
 
 class StoreUnavailable(BatchError):
     """The checkpoint location does not answer, or an object in it is missing or damaged."""
+
+    code = "AKO-503"

@@ -8,6 +8,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError, NotAuthorized
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.spark.errors import BatchError
 from airflow_kafka_offsets.store.memory import MemoryStore
 from tests.cli.conftest import Run
 from tests.cluster.memory import InMemoryCluster
@@ -258,5 +259,6 @@ def test_explain_lists_every_error(run: Run) -> None:
     def below(error: type[KafkaOffsetsError]) -> set[str]:
         return {error.code}.union(*map(below, error.__subclasses__()))
 
-    assert {row["code"] for row in run("explain --output json").json["errors"]} == below(KafkaOffsetsError) - {""}
+    codes = below(KafkaOffsetsError) - {""} | {error.code for error in BatchError.__subclasses__()}
+    assert {row["code"] for row in run("explain --output json").json["errors"]} == codes
     assert "All of them: kafka-offsets explain" in run("explain nonsense", status=2).err

@@ -21,11 +21,13 @@ from airflow_kafka_offsets.errors import (
     counted,
     listed,
 )
+from airflow_kafka_offsets.spark.errors import BatchError
 
 PAGES = Path(airflow_kafka_offsets.__file__).parent / "errors"
 CLASSES = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, KafkaOffsetsError)]
 GROUPING = {"KafkaOffsetsError", "RequestError", "RefusedError", "PartitionsRefused", "Refusal", "UnavailableError"}
 RAISED = [kind for kind in CLASSES if kind.__name__ not in GROUPING]
+IN_SPARK = BatchError.__subclasses__()
 FACTS = {
     "problems": ("topics is missing.", "start is None."),
     "partitions": ["orders-0: offset 3 is gone", "orders-1: offset 4 is gone"],
@@ -41,8 +43,9 @@ def example(kind: type[KafkaOffsetsError]) -> KafkaOffsetsError:
 
 
 def test_every_error_that_is_raised_has_a_code_of_its_own_and_a_page_and_no_page_is_left_over():
-    codes = {vars(kind)["code"]: kind.__name__ for kind in RAISED}
-    assert len(codes) == len(RAISED)
+    own = {vars(kind)["code"]: kind.__name__ for kind in RAISED}
+    assert len(own) == len(RAISED)
+    codes = {kind.code: kind.__name__ for kind in IN_SPARK} | own
     assert all(re.fullmatch(r"AKO-[0-5]\d\d", code) for code in codes)
     pages = {path.stem: path.read_text().split("\n", 1)[0] for path in PAGES.glob("AKO-*.md")}
     assert pages == {code: f"# {code} {name}" for code, name in codes.items()}
