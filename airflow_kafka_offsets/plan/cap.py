@@ -26,7 +26,7 @@ def cap_ranges(
     return {tp: ranges[tp]._replace(end=ranges[tp].start + share) for tp, share in zip(partitions, shares, strict=True)}
 
 
-def fair_shares(wanted: Sequence[int], total: int, first: int = 0) -> list[int]:
+def fair_shares(wanted: Sequence[int], total: int, first: int) -> list[int]:
     """Shares of ``total``, none above what is wanted, as equal as that allows.
 
     :param first: where those begin, round the list, that get one of what cannot be divided.

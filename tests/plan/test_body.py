@@ -54,7 +54,7 @@ def test_the_position_after_a_plan_keeps_what_it_did_not_read() -> None:
     assert body.position_after({"a": "new"}) == {read: Offset(7, 2, "new"), other: Offset(9, 1, "id")}
 
 
-def test_a_topic_that_was_deleted_keeps_its_id_in_the_position() -> None:
-    tp = TopicPartition("a", 0)
-    body = PlanBody({tp: PlannedRange(7, 7)}, {tp: Offset(3, None, "old")})
-    assert body.position_after({})[tp].topic_id == "old"
+def test_a_topic_whose_id_is_not_known_any_more_keeps_it_in_the_position() -> None:
+    known, new = TopicPartition("a", 0), TopicPartition("a", 1)
+    body = PlanBody({known: PlannedRange(7, 7), new: PlannedRange(0, 1)}, {known: Offset(3, None, "old")})
+    assert body.position_after({}) == {known: Offset(7, None, "old"), new: Offset(1)}
