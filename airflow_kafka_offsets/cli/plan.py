@@ -67,7 +67,7 @@ def _in_words(work: Work, was: Batch | None) -> str:
         return f"The next run plans batch {work.batch.number}: {read}.{job}"
     row = batch_row(was)
     how = "with the offsets it has" if was.plan_entry == work.batch.plan_entry else "planned again"
-    return f"Batch {was.number} of {row['owner']} is {row['state']}. The next run does it, {how}: {read}.{job}"
+    return f"Batch {was.number} is {row['state']}, by {row['owner']}. The next run does it, {how}: {read}.{job}"
 
 
 def _rows(work: Work, was: Batch | None, position: Position) -> list[Row]:

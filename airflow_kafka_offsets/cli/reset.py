@@ -163,7 +163,8 @@ def skip(call: Call) -> Answer:
         batch = by_hand.skip(want, call.me, log, cluster, tp, skipped)
     left = counted(log.body(batch).offsets, "offset")
     text = f"{batch} skips {counted(skipped.size, 'offset')} of {tp}, and has {left} left to read."
-    notes = [f"Then clear its run from the resolve task on, with Downstream: {batch.entries[-2].by}."]
+    runs = [f": {entry.by}" for entry in batch.entries if entry.by.run is not None]
+    notes = [f"Then clear its run from the resolve task on, with Downstream{runs[-1] if runs else ''}."]
     return _of_write(call, Answer(text, {"batch": batch.number, "offsets": batch.plan.offsets}, notes=notes))
 
 

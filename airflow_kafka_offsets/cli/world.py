@@ -23,7 +23,10 @@ from airflow_kafka_offsets.store.open import open_store
 from airflow_kafka_offsets.store.protocol import Store
 
 Settings = Mapping[str, Any]
-WHICH_CLUSTER = "Which cluster? Give one of --bootstrap-servers HOST:PORT, --client-config FILE, --kafka-config-id ID."
+WHICH_CLUSTER = (
+    "Which cluster? Give one of --kafka-config-id ID (the connection that the DAG reads with), --bootstrap-servers "
+    "HOST:PORT, --client-config FILE."
+)
 
 
 def _open_cluster(settings: Settings) -> Cluster:

@@ -166,4 +166,4 @@ def _refuse_moved_group(log: PipelineLog, batch: Batch, kafka: Cluster) -> None:
 def _done(batch: Batch, entry: Commit) -> Committed:
     figures = {"read": entry.rows, "bad": entry.bad, "filtered": entry.filtered, **batch.plan.given_up}
     words = ", ".join(f"{count:,} {name}" for name, count in figures.items() if count or name == "read")
-    return Committed(f"{batch}: {words}.", batch.plan.key, entry.output, figures)
+    return Committed(f"{batch} is committed: {words}.", batch.plan.key, entry.output, figures)

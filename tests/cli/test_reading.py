@@ -59,7 +59,7 @@ def test_plan_of_an_unfinished_batch_names_its_run(cluster: InMemoryCluster, pip
     produce(cluster, 0, 10)
     pipeline.begin(pipeline.work("one"))
     answer = run("plan orders")
-    assert "Batch 1 of run dag/one/resolve is begun. The next run does it, with the offsets it has: 10" in answer.out
+    assert "Batch 1 is begun, by run dag/one/resolve. The next run does it, with the offsets it has: 10" in answer.out
 
 
 @pytest.mark.parametrize(

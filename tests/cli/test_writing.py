@@ -184,14 +184,16 @@ def test_skipped_records_are_not_read_and_the_decision_is_recorded(
 ) -> None:
     produce(cluster, 1, 20)
     work = pipeline.work("one")
-    ended = run("skip orders orders-1:4-6 --execute")
-    assert "skips 3 offsets of orders-1, and has 17 offsets left to read" in ended.out
+    ended = run("skip orders orders-1:4-5 --execute")
+    assert "skips 2 offsets of orders-1, and has 18 offsets left to read" in ended.out
+    ended = run("skip orders orders-1:6 --execute")
+    assert "skips 1 offset of orders-1, and has 17 offsets left to read" in ended.out
     assert "clear its run from the resolve task on, with Downstream: run dag/one/resolve" in ended.err
     pipeline.drive(work)
     with pytest.raises(PlanReplaced):
         pipeline.commit(work)
     again = pipeline.work("one")
-    assert [s.size for s in again.body.skips[tp(1)]] == [3]
+    assert sum(s.size for s in again.body.skips[tp(1)]) == 3
     pipeline.drive(again)
     assert pipeline.commit(again).figures["skipped"] == 3
     assert "no unfinished batch" in run("skip orders orders-1:4", status=1).err
