@@ -71,12 +71,14 @@ class Driver:
         self.entry = int(entry.removesuffix(".json"))
 
     def run(self, *, writes_half: bool) -> None:
+        names = self.store.list(self.folder)
         self.plan = self._read(self.path)
         if self.plan["entry"] != "plan":  # of another log
             raise Stopped("no plan")
         body = body_from_dict(self._read(f"{self.folder}/{self.plan['ranges']['name']}"))
-        names = self.store.list(self.folder)
         self._require_current(names)
+        for _ in range(self.rnd.randint(1, 8)):
+            pause()  # the sink is asked whether this pipeline may write it
         begun = self._begun(names)
         self.number = 1 + max((n for n, _ in begun), default=0)
         self.random = f"{self.rnd.randrange(16**8):08x}"

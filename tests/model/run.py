@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from unittest.mock import patch
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.plan import window
@@ -26,19 +30,32 @@ THEMES: dict[str, tuple[str, ...]] = {
 
 def run_world(kind: Kind, seed: int, theme: str | None = None) -> World:
     """One world from its beginning to its check."""
-    world = World(kind, seed, theme or list(THEMES)[seed % len(THEMES)])
-    most, window.MOST_STRETCHES = window.MOST_STRETCHES, world.stretches
-    try:
-        live(world)
-        end(world)
-        check(world)
-    except KafkaOffsetsError as error:
-        world.bad.append(f"the log cannot be read: {error}"[:300])
-    finally:
-        window.MOST_STRETCHES = most
-        for program in world.programs:
-            program.crash()
+    with _the_same_names(seed):
+        world = World(kind, seed, theme or list(THEMES)[seed % len(THEMES)])
+        most, window.MOST_STRETCHES = window.MOST_STRETCHES, world.stretches
+        try:
+            live(world)
+            end(world)
+            check(world)
+        except KafkaOffsetsError as error:
+            world.bad.append(f"the log cannot be read: {error}"[:300])
+        finally:
+            window.MOST_STRETCHES = most
+            for program in world.programs:
+                program.crash()
     return world
+
+
+@contextmanager
+def _the_same_names(seed: int) -> Iterator[None]:
+    """A seed is one world: what the package draws at random, and orders by, is drawn from it too."""
+    drawn = random.Random(seed)
+    with (
+        patch("secrets.token_hex", lambda size: drawn.randbytes(size).hex()),
+        patch("secrets.choice", drawn.choice),
+        patch("uuid.uuid4", lambda: uuid.UUID(bytes=drawn.randbytes(16), version=4)),
+    ):
+        yield
 
 
 def live(world: World) -> None:
