@@ -223,6 +223,17 @@ def test_clean_keeps_headers_and_the_last_two_commits(cluster: InMemoryCluster, 
     assert "give hours, days or weeks" in run("clean orders --older-than 90", status=2).err
 
 
+def test_a_batch_that_is_being_reprocessed_is_not_cleaned(
+    cluster: InMemoryCluster, pipeline: Pipeline, run: Run
+) -> None:
+    for name in "abcd":
+        produce(cluster, 0, 10)
+        pipeline.whole_run(name)
+    pipeline.drive(pipeline.work("a"))
+    cluster.now_ms += 100 * 24 * HOUR
+    assert run("clean orders --older-than 90d --output json").json["batches"] == [2]
+
+
 def test_a_store_far_away_is_cleaned_alike(
     cluster: InMemoryCluster, pipeline: Pipeline, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
