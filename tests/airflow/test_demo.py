@@ -54,7 +54,7 @@ def test_ctrl_c_in_the_middle_of_a_spark_job_leaves_nothing_running(tmp_path: Pa
             os.killpg(demo.pid, signal.SIGKILL)
 
 
-def test_a_cluster_that_nobody_answers_for_ends_the_demo_with_a_reason(tmp_path: Path) -> None:
+def test_a_cluster_that_does_not_answer_ends_the_demo_with_a_reason(tmp_path: Path) -> None:
     demo = start(tmp_path / "demo", KAFKA_BOOTSTRAP_SERVERS="127.0.0.1:1")
     output, _ = demo.communicate(timeout=120)
     assert demo.returncode == 1, output

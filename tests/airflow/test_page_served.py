@@ -148,9 +148,7 @@ def test_a_run_that_was_refused_is_named_with_the_command(server: PageServer, do
     assert "has failed" not in get(server, "reader", dag_id="batch", pipeline=done.topic).text
 
 
-def test_an_xcom_that_somebody_has_made_up_shows_nothing_and_makes_no_object(
-    server: PageServer, done: Orders, orders: Orders
-) -> None:
+def test_a_forged_xcom_shows_nothing_and_makes_no_object(server: PageServer, done: Orders, orders: Orders) -> None:
     """One of DAG batch_retried is a copy of DAG batch's; one of DAG batch asks for an object of Airflow's."""
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session

@@ -141,7 +141,7 @@ def test_a_config_object_that_is_wrong_once_it_is_rendered_fails_without_a_retry
 # ── what changed around a pipeline is refused, and no retry is lost on it ─────────────────────────────────────────────
 
 
-def test_a_group_that_somebody_moved_is_refused_until_a_person_acknowledges_it(orders: Orders, said: Any) -> None:
+def test_a_group_that_another_client_moved_is_refused_until_a_person_acknowledges_it(orders: Orders, said: Any) -> None:
     orders.dag_id = "batch_retried"
     orders.produce(5)
     orders.run()

@@ -217,7 +217,7 @@ def test_a_terminal_gets_as_much_as_it_can_show(monkeypatch: pytest.MonkeyPatch)
     os.close(here)
 
 
-def test_nobody_reads_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_pipe_ends_with_status_141(monkeypatch: pytest.MonkeyPatch) -> None:
     """``kafka-offsets … | head``"""
     read, write = os.pipe()
     os.close(read)

@@ -101,7 +101,7 @@ def test_I11_K7_the_first_batch_takes_over_a_group_that_is_further(
 
 
 @pytest.mark.parametrize("moved_to", [3, 12], ids=["back", "ahead"])
-def test_I11_what_somebody_else_wrote_meanwhile_is_not_overwritten_and_nothing_is_committed(
+def test_I11_a_concurrent_commit_of_another_client_is_not_overwritten_and_nothing_is_committed(
     moved_to: int, site: Site, pipeline: Pipeline, written: str, group: str
 ) -> None:
     pipeline.ends_well()
@@ -187,7 +187,7 @@ def test_I5_I8_a_commit_that_landed_in_the_log_and_was_never_retried_is_resumed_
 # ── between plan and commit ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_E6_G10_a_topic_that_is_created_again_after_the_plan_is_not_committed(
+def test_E6_G10_a_topic_that_is_re_created_after_the_plan_is_not_committed(
     site: Site, pipeline: Pipeline, written: str
 ) -> None:
     """Spark may have read the one topic or the other: a report knows offsets only."""

@@ -66,7 +66,7 @@ def test_L4_an_unknown_partition_is_an_error_that_names_it(site: Site, orders: s
         cluster.log_start_offsets([TopicPartition(orders, 0), TopicPartition(orders, 7)])
 
 
-def test_L1_nobody_at_the_address() -> None:
+def test_L1_no_broker_at_the_address() -> None:
     nobody = KafkaCluster({"bootstrap.servers": "127.0.0.1:1"}, deadline_s=1.0)
     with pytest.raises(ClusterUnavailable, match=r"127\.0\.0\.1:1"):
         nobody.describe(TopicList(("orders",)))

@@ -125,9 +125,7 @@ def test_F5_a_topic_that_is_no_longer_subscribed_to(
     assert again.by_topic.get(tp(other)) == ((2, 3) if filtered else None), "where it was, or nothing is left"
 
 
-def test_F5_a_topic_that_is_read_on_and_does_not_exist_any_more_stops_nobody(
-    site: Site, pipeline: Pipeline, written: str
-) -> None:
+def test_F5_a_topic_that_no_longer_exists_stops_no_run(site: Site, pipeline: Pipeline, written: str) -> None:
     other = f"{written}-other"
     site.hands.create_topic(other)
     pipeline.ends_well(topics=[written, other])
@@ -173,9 +171,7 @@ def test_F7_C7_what_was_deleted_below_the_position_is_lost_and_counted(
 # ── what others do to the group and the topic ─────────────────────────────────────────────────────────────────────────
 
 
-def test_D11_E6_a_topic_that_was_created_again_is_data_loss_by_its_id(
-    site: Site, pipeline: Pipeline, written: str
-) -> None:
+def test_D11_E6_a_re_created_topic_is_data_loss_by_its_id(site: Site, pipeline: Pipeline, written: str) -> None:
     """The broker drops the group's commits with the topic; the position remembers its id."""
     pipeline.ends_well()
     site.hands.recreate_topic(written)
@@ -191,7 +187,7 @@ def test_D11_E6_a_topic_that_was_created_again_is_data_loss_by_its_id(
     assert pipeline.next().ranges == {0: (14, 15), 1: (0, 0)}, "and from then on it is the topic"
 
 
-def test_E6_F3_what_a_topic_had_before_it_was_created_again_with_fewer_partitions_is_no_position(
+def test_E6_F3_offsets_of_a_topic_re_created_with_fewer_partitions_are_no_position(
     site: Site, pipeline: Pipeline, written: str
 ) -> None:
     pipeline.ends_well()
@@ -301,7 +297,7 @@ def test_a_commit_that_is_made_while_a_run_looks_is_no_sign_of_an_older_log(
     assert slow.next().ranges == {0: (4, 10), 1: (4, 10)}
 
 
-def test_a_group_at_the_end_of_an_unfinished_batch_was_moved_by_somebody(
+def test_a_group_at_the_end_of_an_unfinished_batch_was_moved_by_another_client(
     site: Site, pipeline: Pipeline, group: str, written: str
 ) -> None:
     """The position is where that batch begins, until it is committed."""
@@ -347,9 +343,7 @@ def test_B6_a_record_that_is_produced_between_the_look_ups_is_the_next_runs(
     assert pipeline.next().ranges == {0: (1, 2)}
 
 
-def test_what_was_deleted_where_a_batch_reads_nothing_stops_nobody(
-    site: Site, pipeline: Pipeline, written: str
-) -> None:
+def test_records_deleted_where_a_batch_reads_nothing_stop_no_run(site: Site, pipeline: Pipeline, written: str) -> None:
     pipeline.ends_well()
     site.hands.produce(tp(written, 0), [at(20)] * 3)
     unfinished = pipeline.next()

@@ -261,7 +261,7 @@ def test_a_commit_is_read_back_with_metadata_and_epoch_and_leaves_other_partitio
     assert cluster.ask.committed(f"{group}-other", asked) == {}
 
 
-def test_what_somebody_else_committed_is_read_until_the_group_is_forgotten(
+def test_a_commit_of_another_client_is_read_until_the_group_is_deleted(
     cluster: AnyCluster, orders: str, group: str
 ) -> None:
     tp = TopicPartition(orders, 0)

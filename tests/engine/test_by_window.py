@@ -156,7 +156,7 @@ def test_planning_again_keeps_both_cuts(cluster: InMemoryCluster, pipeline: Pipe
     assert [(d.kind, d.start, d.end) for d in body.decisions] == [("lost", 0, 2)]
 
 
-def test_a_topic_that_is_created_again_is_read_from_its_start(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+def test_a_re_created_topic_is_read_from_its_start(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
     cluster.produce(tp(0), [at(0.5), at(1.5)])
     plan(pipeline, 0, 1)
     cluster.recreate_topic(TOPIC)

@@ -238,7 +238,7 @@ def test_a_verified_batch_whose_records_expire_is_committed_without_a_job(
     assert pipeline.commit(again).figures["read"] == 10
 
 
-def test_a_topic_that_is_created_again_is_data_loss_and_then_read_from_its_start(
+def test_a_re_created_topic_is_data_loss_and_then_read_from_its_start(
     cluster: InMemoryCluster, pipeline: Pipeline
 ) -> None:
     produce(cluster, 0, 10)
@@ -252,9 +252,7 @@ def test_a_topic_that_is_created_again_is_data_loss_and_then_read_from_its_start
     assert [(d.kind, d.start, d.end) for d in work.body.decisions if d.partition == tp(0)] == [("lost", 10, None)]
 
 
-def test_a_batch_is_not_committed_where_its_topic_was_created_again_since(
-    cluster: InMemoryCluster, pipeline: Pipeline
-) -> None:
+def test_a_batch_whose_topic_was_re_created_is_not_committed(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
     produce(cluster, 0, 10)
     work = pipeline.work()
     pipeline.drive(work)

@@ -57,7 +57,7 @@ def test_unread_records_are_counted_and_the_oldest_is_dated(
     ("failed", "Batch 1 is planned, and Spark has not begun. No run has been at work on it since"),
     (None, "No run has been at work on it since"),
 ])  # fmt: skip
-def test_an_unfinished_batch_is_somebodys_or_needs_a_person(
+def test_an_unfinished_batch_has_a_running_owner_or_needs_a_person(
     cluster: InMemoryCluster, pipeline: Pipeline, page: Page, states: dict[str, str], state: str | None, words: str
 ) -> None:
     produced(cluster, 5)

@@ -36,7 +36,7 @@ def test_the_free_parts_of_a_window_are_those_in_no_stretch() -> None:
     assert covered.free((3, 4)) == [(3, 4)]
 
 
-def test_an_offset_of_a_topic_that_was_created_again_counts_as_lacking() -> None:
+def test_an_offset_of_a_re_created_topic_counts_as_lacking() -> None:
     covered = Covered([stretch(0, 1, 5, 9, "old")], {"t": "new"})
     assert covered.before(2, TP) == 0
     assert covered.clamp(2, TP, 4) == 4
