@@ -1,0 +1,63 @@
+"""What cleaning removes, in which order, and what it puts back where a run begins to reprocess the batch meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.log.clean import clean
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.plan.body import PlanBody, PlannedRange
+from airflow_kafka_offsets.store.memory import MemoryStore
+from tests.log.test_entries import A, claim, commit, plan
+
+BODY = PlanBody({TopicPartition("orders", 0): PlannedRange(0, 5)})
+
+
+class Deletes(MemoryStore):
+    """:ivar names: what was deleted, in its order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def delete(self, name: str) -> None:
+        self.names.append(name.rpartition("/")[2])
+        super().delete(name)
+
+
+@pytest.fixture
+def log() -> PipelineLog:
+    """Three committed batches, which need no report; drivers began each twice."""
+    log = PipelineLog(Deletes(), "orders")
+    for number in (1, 2, 3):
+        body = log.write_body(number, 1, BODY)
+        log.append(number, 1, plan(number=number, require_report=False, ranges=body))
+        log.append(number, 2, commit(A))
+        for attempt in (1, 2):
+            log.store.create(f"{log.folder(number)}/{attempt}-00.begun.json", b"{}")
+    return log
+
+
+def test_the_ranges_go_first_and_the_headers_stay(log: PipelineLog) -> None:
+    body = log.existing(1).plan.ranges.name
+    assert clean(log, 10, execute=True).objects == 3
+    assert log.store.names[0] == body
+    assert log.store.list(log.folder(1)) == ["1.json", "2.json"]
+    assert clean(log, 10, execute=True).batches == ()
+
+
+def test_a_batch_that_is_claimed_while_it_is_cleaned_keeps_its_ranges(
+    log: PipelineLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete = log.store.delete
+
+    def delete_late(name: str) -> None:
+        log.append(1, 3, claim(A, after=2))
+        delete(name)
+
+    monkeypatch.setattr(log.store, "delete", delete_late)
+    assert clean(log, 10, execute=True).batches == ()
+    again = PipelineLog(log.store, "orders")
+    assert again.body(again.existing(1)) == BODY
+    assert len(again.existing(1).attempts) == 2
