@@ -49,6 +49,11 @@ def clean_text(text: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
+def clean_lines(text: object) -> str:
+    """The same of each line."""
+    return "\n".join(map(clean_text, str(text).split("\n")))
+
+
 class _Short(reprlib.Repr):
     def __init__(self) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_kafka_offsets.errors import clean_text
+from airflow_kafka_offsets.errors import clean_lines, clean_text
 
 PROGRAM = "kafka-offsets"
 Row = dict[str, Any]
@@ -48,7 +48,7 @@ def show(answer: Answer, output: str) -> None:
     if output == "json":
         print(json.dumps({**answer.facts, **{table.name: table.rows for table in answer.tables}}, indent=2))
     else:
-        print(_clean(answer.text))
+        print(clean_lines(answer.text))
         for table in answer.tables:
             if table.rows and table.columns:
                 _print_table(table)
@@ -59,11 +59,7 @@ def show(answer: Answer, output: str) -> None:
 def say(*messages: str) -> None:
     """Messages for people, on standard error."""
     for message in messages:
-        print(_clean(message), file=sys.stderr)
-
-
-def _clean(text: str) -> str:
-    return "\n".join(map(clean_text, text.split("\n")))
+        print(clean_lines(message), file=sys.stderr)
 
 
 def _print_table(table: Table) -> None:

@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from airflow_kafka_offsets.errors import clean_text, counted
+from airflow_kafka_offsets.errors import clean_lines, counted
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.page import shapes
 from airflow_kafka_offsets.page.plugin import PREFIX
@@ -26,7 +26,7 @@ STATIC = HERE / "static"
 
 def _visible(value: Any) -> Any:
     """Characters that nobody sees, such as those that turn the direction of writing, are shown as escapes."""
-    return value if isinstance(value, Markup) else clean_text(value)
+    return value if isinstance(value, Markup) else clean_lines(value)
 
 
 _environment = Environment(

@@ -187,3 +187,4 @@ def test_a_store_that_does_not_answer_is_said(server: PageServer, done: Orders) 
         root.unlink()
         away.rename(root)
     assert (answer.status_code, "AKO-503" in answer.text) == (503, True)
+    assert "\nPage: kafka-offsets explain AKO-503" in answer.text
