@@ -12,6 +12,7 @@ from typing import get_args
 import pytest
 
 from airflow_kafka_offsets.hooks.metrics import Counter, Gauge
+from testbed.otel_collector import OtelCollector
 from testbed.statsd_exporter import StatsdExporter
 from testbed.topics import wait_for
 from tests.ops.test_rules import COUNTERS, GAUGES
@@ -38,6 +39,10 @@ def statsd(port: int) -> dict[str, object]:
     return {f"STATSD_{name}": value for name, value in where.items()}
 
 
+def otel(port: int) -> dict[str, object]:
+    return {"OTEL_ON": True, "OTEL_HOST": "127.0.0.1", "OTEL_PORT": port}
+
+
 @pytest.mark.starts_processes
 def test_airflow_sends_each_figure_with_its_pipeline() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
@@ -52,12 +57,26 @@ def test_airflow_sends_each_figure_with_its_pipeline() -> None:
         assert {line for line in received if "kafka_offsets" in line} == expected
 
 
+WAYS = {
+    "statsd_exporter": (StatsdExporter, statsd, COUNTERS),
+    "OpenTelemetry": (OtelCollector, otel, {f"{name}_total" for name in COUNTERS}),
+}
+
+
 @pytest.mark.clouds
-def test_prometheus_has_the_names_that_rules_and_dashboard_ask_for() -> None:
-    """By its own StatsD server."""
-    expected = {f'{name}{{pipeline="orders/0-of-4"}}': 3.0 for name in GAUGES}
-    expected |= {f'{name}{{pipeline="orders/0-of-4"}}': 2.0 for name in COUNTERS}
-    with StatsdExporter() as exporter:
-        send(statsd(exporter.port))
-        wait_for("each figure has come", lambda: expected.keys() <= exporter.shown().keys())
-        assert {name: value for name, value in exporter.shown().items() if "kafka_offsets" in name} == expected
+@pytest.mark.parametrize("way", WAYS)
+def test_prometheus_has_the_names_that_rules_and_dashboard_ask_for(way: str) -> None:
+    kind, settings, counters = WAYS[way]
+    expected = dict.fromkeys(GAUGES, 3.0) | dict.fromkeys(counters, 2.0)
+    with kind() as server:
+
+        def shown() -> dict[str, float]:
+            return {
+                name.partition("{")[0]: value
+                for name, value in server.shown().items()
+                if "kafka_offsets" in name and 'pipeline="orders/0-of-4"' in name
+            }
+
+        send(settings(server.port))
+        wait_for("each figure has come", lambda: expected.keys() <= shown().keys())
+        assert shown() == expected
