@@ -66,11 +66,13 @@ class PipelineLog:
 
     def newest(self) -> Batch | None:
         """The batch with the highest number; found by three listings, however many there are."""
+        return next((batch for number in self.folders() if (batch := self.batch(number)) is not None), None)
+
+    def folders(self) -> Iterator[int]:
+        """The numbers that have a folder, the highest first. Of the first one there may be no plan yet."""
         for group in reversed(self.store.list(f"{self.root}/batches")):
             for folder in reversed(self.store.list(f"{self.root}/batches/{group.rstrip('/')}")):
-                if (batch := self.batch(int(folder.rstrip("/")))) is not None:
-                    return batch
-        return None
+                yield int(folder.rstrip("/"))
 
     def batch(self, number: int) -> Batch | None:
         """The batch as it is now; ``None`` where it is not planned."""

@@ -6,6 +6,7 @@ An XCom is what some task has written. It is read as JSON and never deserialized
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from airflow.models.dagrun import DagRun
@@ -21,8 +22,10 @@ from airflow_kafka_offsets.hooks.run import PLAN_XCOM
 from airflow_kafka_offsets.hooks.versions import connections_in_the_database
 from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.page.view import FailedRun
+from airflow_kafka_offsets.store.protocol import together
 
 _MOST = 500
 _FAILED = ("failed", "up_for_retry")
@@ -86,9 +89,20 @@ def open_pipeline(plan: Pushed) -> tuple[PipelineLog, KafkaOffsetsHook]:
         return PipelineLog(configured_store(plan.checkpoint_location), plan.pipeline), hook
 
 
-def require_dag(dag_id: str, plan: Pushed, log: PipelineLog) -> None:
+def newest_batch(dag_id: str, plan: Pushed, log: PipelineLog) -> Batch:
+    """The newest batch of the pipeline; most often it is the plan's own, which is not read twice.
+
+    :raises InvalidRequest: as :func:`require_dag`.
+    """
+    own, highest = together(log.store, partial(require_dag, dag_id, plan, log), lambda: next(log.folders(), 0))
+    newest: Batch = own if highest == own.number else log.newest() or own
+    return newest
+
+
+def require_dag(dag_id: str, plan: Pushed, log: PipelineLog) -> Batch:
     """An XCom may name whatever its task likes: the log has to say that a run of this DAG did that batch.
 
+    :returns: the batch.
     :raises InvalidRequest: it does not.
     """
     batch = log.batch(plan.batch)
@@ -98,6 +112,7 @@ def require_dag(dag_id: str, plan: Pushed, log: PipelineLog) -> None:
             (f"DAG {dag_id!r} has no pipeline {plan.pipeline!r} in {plan.checkpoint_location}: its log was lost, "
              "replaced, or is another DAG's.",)
         )  # fmt: skip
+    return batch
 
 
 def failed_run(dag_id: str, task_id: str) -> FailedRun | None:

@@ -27,6 +27,7 @@ from airflow_kafka_offsets.page.pipelines import (
     Pushed,
     choose,
     failed_run,
+    newest_batch,
     open_pipeline,
     plans_of,
     require_dag,
@@ -98,7 +99,7 @@ def of_dag_run_or_task(
         none = "has no such pipeline." if pipeline else "has no pipeline: no run has read a batch yet."
         raise HTTPException(404 if pipeline else 200, f"DAG {dag_id} {none}")
     log, hook = open_pipeline(plan)
-    _, newest = together(log.store, partial(require_dag, dag_id, plan, log), log.newest)
+    newest = newest_batch(dag_id, plan, log)
     row, is_by_window = page_row(newest), newest.plan.kind == "window"
     open_cluster = partial(hook.open_cluster, deadline_s=_KAFKA_DEADLINE_S)
     asked = None if is_by_window else kafka.ask(log, newest, open_cluster)
