@@ -34,22 +34,11 @@ pytest_plugins = ["tests.spread", "tests.airflow.fixtures"]
 settings.register_profile("untimed", settings(), deadline=None)
 settings.load_profile("untimed")
 
-LONGEST = {"test_demo.py", "test_dags.py", "test_model.py", "test_report_batch.py", "test_for_each_batch.py"}
-
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files that take minutes are begun first, so that of several processes none is waited for at the end.
-
-    With several processes, the others come in the order of their paths' digests: so those that compute (Spark) are
-    spread among those that wait (for a broker).
-    """
-    several = hasattr(config, "workerinput")
-    items.sort(
-        key=lambda item: (
-            item.path.name not in LONGEST,
-            zlib.crc32(str(item.path.relative_to(config.rootpath)).encode()) if several else 0,
-        )
-    )
+    """With several processes, files come in the order of their digests: those that wait among those that compute."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: zlib.crc32(str(item.path.relative_to(config.rootpath)).encode()))
 
 
 TopicFactory = Callable[..., str]

@@ -16,14 +16,13 @@ from xdist.workermanage import WorkerController
 
 # By folder; the first that holds a file is the file's. All others start a broker at most.
 KINDS = {
-    "tests/spark/sinks/": "a driver",
-    "tests/spark/": "a session",
+    "tests/spark/": "Spark",
     "tests/airflow/": "Airflow",
     "tests/lineage/": "Airflow",
 }
 
-# Minutes each, whatever the number of their tests.
-LONG = ("tests/airflow/test_dags.py", "tests/spark/rows/test_row_sink.py", "tests/spark/test_example_job.py")
+# The longest of their kind.
+LONG = ("tests/airflow/test_use_cases.py", "tests/model/test_model.py", "tests/spark/merge/test_merge.py")
 
 MOST = 2  # processes that begin with one kind: a third one would take longer to start than it saves
 

@@ -16,6 +16,8 @@ from testbed.java import Java
 from testbed.spark import spark_conf
 from tests.airflow.fixtures import PROJECT_DAGS
 
+pytestmark = pytest.mark.slow
+
 
 def test_one_row_per_customer_behind_the_commit(
     airflow: Path,

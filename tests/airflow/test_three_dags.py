@@ -20,6 +20,7 @@ from testbed.dag_runs import load_dag, run_dag
 from testbed.java import Java
 from testbed.spark import spark_conf
 
+pytestmark = pytest.mark.slow
 JOBS = Path(__file__).resolve().parent / "jobs"
 HEAD = """
 from datetime import UTC, datetime

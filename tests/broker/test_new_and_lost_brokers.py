@@ -51,6 +51,7 @@ def test_a_cluster_without_a_coordinator_is_an_error_at_the_deadline(
             assert time.monotonic() - began < 8.0
 
 
+@pytest.mark.slow
 def test_a_coordinator_and_a_leader_that_move_are_followed(java: Java, say: Say, tmp_path: Path, group: str) -> None:
     """Their broker is killed, then one hangs, while a process reads and commits again and again."""
     with ThreeBrokers(tmp_path / "kafka", java=java, say=say) as kafka, group_process() as process:

@@ -1,24 +1,17 @@
-"""``audit``: batches join, or a recorded decision says why not. ``--sql`` is run by Spark itself."""
+"""``audit``: batches join, or a recorded decision says why not. The query of ``--sql``: tests/spark."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 
 from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.entries import Commit
-from airflow_kafka_offsets.log.reports import Counts
 from airflow_kafka_offsets.plan.body import Offset, PlannedRange
-from testbed.spark import SMALL_QUERIES
 from tests.cli.conftest import Run
 from tests.cluster.memory import InMemoryCluster
-from tests.engine.pipeline import HOUR, Pipeline, tp, whole_counts
+from tests.engine.pipeline import HOUR, Pipeline, tp
 
 
 def produce(cluster: InMemoryCluster, partition: int, count: int) -> None:
@@ -79,7 +72,7 @@ def test_batches_in_sequence_join(cluster: InMemoryCluster, pipeline: Pipeline, 
 @pytest.mark.parametrize(
     ("start", "what"), [(13, "offsets 10 to 13 are in no batch"), (8, "offsets 8 to 10 are read twice")]
 )
-def test_what_nobody_decided_is_found(
+def test_a_gap_or_an_overlap_without_a_decision_is_found(
     cluster: InMemoryCluster, pipeline: Pipeline, run: Run, start: int, what: str
 ) -> None:
     produce(cluster, 0, 10)
@@ -113,68 +106,3 @@ def test_windows_join_in_whatever_order_they_were_planned(
     answer = run("audit orders --output json").json
     assert (answer["findings"], answer["not_planned"], answer["batches"]) == ([], [], 5)
     assert answer["starts"][0] == {"partition": "orders-0", "offset": 0}
-
-
-# ── --sql ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-_SCRIPT = """
-import json, sys
-from pyspark.sql import SparkSession
-
-asked = json.load(sys.stdin)
-spark = SparkSession.builder.master("local[1]").config(map=asked["settings"]).getOrCreate()
-columns = "kafka_batch string, topic string, partition int, offset long"
-answers = []
-for rows in asked["outputs"]:
-    spark.createDataFrame(rows, columns).createOrReplaceTempView("orders_output")
-    answers.append([list(row) for row in spark.sql(asked["sql"]).collect()])
-print(json.dumps(answers))
-"""
-Rows = Sequence[tuple[str, str, int, int]]
-
-
-def answers_of_spark(sql: str, outputs: Sequence[Rows], environment: Mapping[str, str]) -> list[list[list[object]]]:
-    """What the query finds in each output. In a process of its own, whose Spark no other test gets."""
-    settings = {**SMALL_QUERIES, "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
-    asked = json.dumps({"sql": sql.strip().rstrip(";"), "outputs": outputs, "settings": settings})
-    env = {**os.environ, **environment}
-    ended = subprocess.run([sys.executable, "-c", _SCRIPT], input=asked, env=env, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    found: list[list[list[object]]] = json.loads(ended.stdout)
-    return found
-
-
-def test_the_query_finds_what_the_output_lacks_or_has_too_much_of(
-    cluster: InMemoryCluster, pipeline: Pipeline, run: Run, spark_environment: Mapping[str, str]
-) -> None:
-    produce(cluster, 0, 10)
-    work = pipeline.work()
-    counts = whole_counts(work) | {tp(0): Counts(8, 1, 1, 10, 0, 0, 9)}  # one bad, one filtered
-    pipeline.report(work, pipeline.begin(work), counts)
-    pipeline.commit(work)
-    first, strange = work.key, "0000000009-20200101T000000-aaaa"
-    produce(cluster, 0, 5)
-    produce(cluster, 1, 5)
-    pipeline.work("two")
-    run("skip orders orders-1:2 --execute")
-    work = pipeline.work("two")
-    pipeline.drive(work)
-    pipeline.commit(work)
-    produce(cluster, 0, 5)
-    unfinished = pipeline.work().key
-    whole = [(first, "orders", 0, offset) for offset in range(8)]
-    whole += [(work.key, "orders", 0, offset) for offset in range(10, 15)]
-    whole += [(work.key, "orders", 1, offset) for offset in (0, 1, 3, 4)]
-    not_looked_at = [("0000000000-20200101T000000-aaaa", "orders", 0, 3), (unfinished, "orders", 0, 15)]
-    wrong = [(first, "orders", 0, 5), (work.key, "orders", 1, 2), (strange, "orders", 2, 0)]
-    sql = run("audit orders --sql orders_output").out
-    assert answers_of_spark(sql, [[*whole, *not_looked_at], [*whole[1:], *wrong]], spark_environment) == [
-        [],
-        [
-            ["missing", first, "orders", 0, 1],
-            ["of no batch", work.key, "orders", 1, 1],
-            ["of no batch", strange, "orders", 2, 1],
-            ["there twice", first, "orders", 0, 1],
-        ],
-    ]

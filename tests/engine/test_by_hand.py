@@ -77,7 +77,7 @@ def test_offsets_that_the_log_does_not_have_are_refused(cluster: InMemoryCluster
         reset(pipeline, SpecificOffsets({"orders": {"0": 99}}, "earliest"))
 
 
-def test_a_lost_log_goes_on_from_the_group_alone(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+def test_after_a_lost_log_only_the_groups_offsets_are_a_start(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
     produce(cluster, 0, 10)
     pipeline.whole_run()
     produce(cluster, 0, 5)
@@ -98,7 +98,7 @@ def test_the_groups_offsets_can_be_adopted(cluster: InMemoryCluster, pipeline: P
     assert ranges_of(pipeline.whole_run())[0] == (3, 10)
 
 
-def test_another_cluster_is_gone_over_to_by_a_reset(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+def test_a_reset_moves_a_pipeline_to_another_cluster(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
     produce(cluster, 0, 10)
     pipeline.whole_run()
     cluster.cluster_id = "another"

@@ -14,6 +14,7 @@ from pyspark.sql import functions as f
 from airflow_kafka_offsets.spark import Batch, count, for_each_batch, read_batch, report_batch
 from airflow_kafka_offsets.spark.batch import BAD, FATE, FILTERED, ROW, Written
 from airflow_kafka_offsets.spark.errors import InvalidJob, StoreUnavailable
+from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
 from tests.spark.plans import PlannedBatch, Plans
 
 Filled = Callable[..., str]
@@ -255,3 +256,10 @@ def test_a_job_object_is_read_and_its_digest_is_reported(
 def test_a_job_without_its_arguments_is_refused(spark: SparkSession, argv: list[str], cause: str) -> None:
     with pytest.raises(InvalidJob, match=cause):
         for_each_batch(spark, lambda *_: pytest.fail("it was written"), argv)
+
+
+def test_the_packaged_job_without_a_job_object_is_refused(spark: SparkSession, plans: Plans) -> None:
+    batch = plans.batch({("nowhere", 0): (0, 0)})
+    with pytest.raises(InvalidJob, match="have no --job"):
+        write_batch(spark, batch.arguments())
+    assert batch.attempts == []

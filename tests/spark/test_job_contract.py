@@ -145,7 +145,7 @@ class Driver:
         return sorted(zip(*(table[name].to_pylist() for name in table.column_names), strict=True))
 
 
-@pytest.fixture(params=["python", "java"])
+@pytest.fixture(params=["python", pytest.param("java", marks=pytest.mark.slow)])
 def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
     if request.param == "java":
         return Driver(request.getfixturevalue("java_job"), tmp_path / "out")
@@ -250,7 +250,7 @@ def test_a_committed_batch_that_was_claimed_since_is_written_again(
         ("delta:/old", ["delta:/old", None], 1, "delta:/old"),
     ],
 )
-def test_an_output_that_nobody_has_acknowledged_is_refused_before_the_attempt(
+def test_an_output_that_was_not_acknowledged_is_refused_before_the_attempt(
     driver: Driver,
     plans: Plans,
     before: str | None,

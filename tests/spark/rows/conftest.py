@@ -72,4 +72,4 @@ class Lake:
 
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path) -> Lake:
-    return Lake(spark, "delta", tmp_path)
+    return Lake(spark, "files", tmp_path)

@@ -42,29 +42,23 @@ def test_a_table_gets_columns_and_inner_fields_if_it_may(output_of: Make, table:
     assert output.offsets(A) == [0]
 
 
-LOST = {
-    "a fraction": "offset + 0.5D AS offset",
-    "a text": "'x' AS offset",
-    "a wider number": "CAST(offset AS DECIMAL(20,0)) AS offset",
-    "an inner field": "named_struct('a', 1, 'c', 2) AS s",
-    "an inner type": "named_struct('a', 1L) AS s",
-}
+LOST = (
+    "offset + 0.5D AS offset",
+    "'x' AS offset",
+    "CAST(offset AS DECIMAL(20,0)) AS offset",
+    "named_struct('a', 1, 'c', 2) AS s",
+    "named_struct('a', 1L) AS s",
+)
 
 
-@pytest.mark.parametrize("what", LOST)
-def test_rows_that_would_lose_something_are_refused_and_nothing_is_written(
-    output_of: Make, table: str, what: str
-) -> None:
+def test_rows_that_would_lose_something_are_refused_and_nothing_is_written(output_of: Make, table: str) -> None:
     output = output_of(table)
     output.write(A, output.frame(rows(0)).selectExpr("*", "named_struct('a', 1) AS s"))
-    column = LOST[what].rpartition(" ")[2]
-    changed = (
-        output.frame(rows(1))
-        .selectExpr("*", "named_struct('a', 1) AS s")
-        .selectExpr(f"* EXCEPT ({column})", LOST[what])
-    )
-    with pytest.raises(InvalidJob, match=f"`{column}`.*in the table"):
-        output.write(B, changed)
+    for lost in LOST:
+        column = lost.rpartition(" ")[2]
+        fitting = output.frame(rows(1)).selectExpr("*", "named_struct('a', 1) AS s")
+        with pytest.raises(InvalidJob, match=f"`{column}`.*in the table"):
+            output.write(B, fitting.selectExpr(f"* EXCEPT ({column})", lost))
     assert output.offsets(B) == []
 
 
