@@ -236,6 +236,19 @@ def test_a_batch_that_is_not_there_and_a_pipeline_that_is_not_the_dags_are_refus
         page(pipeline="another")
 
 
+def test_a_plan_that_was_pushed_leads_to_the_newest_batch(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    """A run that pushed none may have planned it: one by hand, or of a purged XCom."""
+    from airflow_kafka_offsets.page.pipelines import Pushed, newest_batch
+
+    for _ in range(2):
+        produced(cluster, 5)
+        pipeline.whole_run()
+    for number in (1, 2):
+        key = pipeline.log.existing(number).plan.key
+        plan = Pushed("resolve", "run1", "orders", "memory://checkpoint", key, "kafka_default", number)
+        assert newest_batch(DAG, plan, pipeline.log).number == 2
+
+
 def test_a_pipeline_whose_log_names_another_dag_is_refused(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
     from airflow_kafka_offsets.page.pipelines import Pushed, require_dag
 
