@@ -252,6 +252,20 @@ def test_a_re_created_topic_is_data_loss_and_then_read_from_its_start(
     assert [(d.kind, d.start, d.end) for d in work.body.decisions if d.partition == tp(0)] == [("lost", 10, None)]
 
 
+def test_what_an_unfinished_batch_had_of_a_deleted_topic_is_lost(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    cluster.create_topic("payments")
+    produce(cluster, 0, 10)
+    cluster.produce(tp(0, "payments"), [cluster.now_ms] * 3)
+    topics = {"topics": [TOPIC, "payments"]}
+    key = pipeline.work("a", **topics).key
+    cluster.delete_topic("payments")
+    with pytest.raises(DataLoss, match="payments-0: the topic no longer exists, and offsets 0 to 3 are not read yet"):
+        pipeline.resolve("a", **topics)
+    again = pipeline.work("a", **topics, on_data_loss="advance")
+    assert (again.key, again.body.ranges[tp(0)][:2], again.body.ranges[tp(0, "payments")][:2]) == (key, (0, 10), (3, 3))
+    assert [d[:4] for d in again.body.decisions] == [(tp(0, "payments"), 0, 3, "lost")]
+
+
 def test_a_batch_whose_topic_was_re_created_is_not_committed(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
     produce(cluster, 0, 10)
     work = pipeline.work()
