@@ -71,6 +71,18 @@ def test_a_reset_of_an_unfinished_batch_plans_it_again_under_its_key(
     assert ranges_of(pipeline.whole_run())[0] == (10, 15)
 
 
+def test_a_reset_of_an_unfinished_batch_keeps_the_skips_that_it_still_reads(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    produce(cluster, 0, 10)
+    pipeline.work("a")
+    for start in (2, 6, 8):
+        skip(pipeline, 0, start, start + 1)
+    reset(pipeline, SpecificOffsets({"orders": {"0": 6}}, "earliest"))
+    assert pipeline.work("b").body.planned(tp(0)) == 2
+    assert decisions(pipeline) == [(0, "skipped", 6, 7), (0, "skipped", 8, 9)]
+
+
 def test_offsets_that_the_log_does_not_have_are_refused(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
     pipeline.whole_run()
     with pytest.raises(ResetRefused, match="offset 99 is outside of the log, 0 to 0"):

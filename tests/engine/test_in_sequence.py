@@ -310,7 +310,9 @@ def test_a_new_partition_starts_at_its_log_start_whatever_the_startup_mode(
     pipeline.whole_run(start="latest")
     cluster.add_partitions(TOPIC, 1)
     produce(cluster, 3, 7)
-    assert ranges_of(pipeline.whole_run(start="latest"))[3] == (0, 7)
+    work = pipeline.work(start="latest")
+    assert ranges_of(work)[3] == (0, 7)
+    assert work.body.resume_from[tp(3)].topic_id == work.batch.plan.topic_ids[TOPIC]  # a later plan knows the topic
 
 
 def test_an_excluded_partition_keeps_its_position(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
