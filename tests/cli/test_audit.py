@@ -18,19 +18,28 @@ def produce(cluster: InMemoryCluster, partition: int, count: int) -> None:
     cluster.produce(tp(partition), [cluster.now_ms] * count)
 
 
-def plan_by_another_tool(pipeline: Pipeline, start: int) -> None:
-    """A batch of orders-0 that does not begin where the last one ended, as no code of ours writes it."""
+def plan_by_another_tool(
+    pipeline: Pipeline, start: int = 10, committed: int = 20, forgotten: int | None = None
+) -> None:
+    """A batch of orders-0 that does not begin where the last one ended, as no code of ours writes it.
+
+    :param committed: the offset of orders-0 that its commit holds.
+    :param forgotten: a partition that its position lacks.
+    """
     log = pipeline.log
     newest = log.newest()
     assert newest is not None
     at = Offset(start, 0, newest.plan.topics["orders"].id)
     old = log.body(newest)
-    body = replace(old, ranges={tp(0): PlannedRange(start, 20, 0)}, resume_from={**old.resume_from, tp(0): at})
+    kept = {**old.resume_from, tp(0): at}
+    resume_from = {partition: kept[partition] for partition in kept if partition.partition != forgotten}
+    body = replace(old, ranges={tp(0): PlannedRange(start, 20, 0)}, resume_from=resume_from)
     plan = replace(newest.plan, number=2, key="0000000002-20261122T022057-k3f9", offsets=20 - start,
                    require_report=False, ranges=log.write_body(2, 1, body))  # fmt: skip
     assert log.append(2, 1, plan)
-    position = log.write_body(2, 2, body.position_after(plan.topic_ids))
-    assert log.append(2, 2, Commit(by=Actor(), at_ms=1, plan_id=plan.plan_id, ranges=position))
+    position = {**body.position_after(plan.topic_ids), tp(0): at._replace(offset=committed)}
+    commit = Commit(by=Actor(), at_ms=1, plan_id=plan.plan_id, ranges=log.write_body(2, 2, position))
+    assert log.append(2, 2, commit)
 
 
 def test_batches_in_sequence_join(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
@@ -70,16 +79,22 @@ def test_batches_in_sequence_join(cluster: InMemoryCluster, pipeline: Pipeline, 
 
 
 @pytest.mark.parametrize(
-    ("start", "what"), [(13, "offsets 10 to 13 are in no batch"), (8, "offsets 8 to 10 are read twice")]
+    ("wrong", "what"),
+    [
+        ({"start": 13}, "orders-0: offsets 10 to 13 are in no batch, and no decision is recorded"),
+        ({"start": 8}, "orders-0: offsets 8 to 10 are read twice, and no decision is recorded"),
+        ({"committed": 19}, "orders-0: it reads up to 20, and its commit holds 19"),
+        ({"forgotten": 2}, "orders-2: the position 0 after batch 1 is not kept"),
+    ],
 )
-def test_a_gap_or_an_overlap_without_a_decision_is_found(
-    cluster: InMemoryCluster, pipeline: Pipeline, run: Run, start: int, what: str
+def test_what_no_decision_explains_is_found(
+    cluster: InMemoryCluster, pipeline: Pipeline, run: Run, wrong: dict[str, int], what: str
 ) -> None:
     produce(cluster, 0, 10)
     pipeline.whole_run()
-    plan_by_another_tool(pipeline, start)
+    plan_by_another_tool(pipeline, **wrong)
     ended = run("audit orders --output json", status=1)
-    assert ended.json["findings"] == [{"batch": 2, "what": f"orders-0: {what}, and no decision is recorded"}]
+    assert ended.json["findings"] == [{"batch": 2, "what": what}]
 
 
 def test_a_driver_behind_the_commit_is_found(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
