@@ -42,6 +42,7 @@ def test_a_reset_forward_is_a_batch_that_records_what_it_skips(cluster: InMemory
     assert (moved.batch, decisions(pipeline)) == (2, [(0, "skipped", 10, 20)])
     assert cluster.groups["lake"][tp(0)].offset == 20
     assert isinstance(pipeline.resolve(), Nothing)
+    assert pipeline.log.newest().output == pipeline.output  # another one is noticed after it, too
 
 
 def test_a_reset_backward_needs_leave_to_read_again(cluster: InMemoryCluster, pipeline: Pipeline) -> None:

@@ -166,6 +166,23 @@ def test_a_re_created_topic_is_read_from_its_start(cluster: InMemoryCluster, pip
     assert ranges_of(plan(pipeline, 1, 2, on_data_loss="advance"))[0] == (0, 2)
 
 
+def test_a_window_before_one_of_the_former_topic_has_lost_what_lies_between(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    cluster.produce(tp(0), [at(hour + 0.5) for hour in range(4)])
+    plan(pipeline, 0, 1)
+    plan(pipeline, 3, 4)
+    cluster.recreate_topic(TOPIC)
+    cluster.produce(tp(0), [at(1.7), at(2.5)])
+    with pytest.raises(DataLoss):
+        plan(pipeline, 2, 3)
+    plan(pipeline, 2, 3, on_data_loss="advance")
+    second, third = (pipeline.log.body(pipeline.log.existing(number)) for number in (2, 3))
+    assert third.ranges[tp(0)][:2] == (3, 3)
+    assert third.resume_from[tp(0)] == (1, None, second.resume_from[tp(0)].topic_id)
+    assert [(d.start, d.end) for d in third.decisions] == [(1, 3)]
+
+
 def test_the_oldest_of_many_stretches_are_merged_and_what_lies_between_is_said(
     cluster: InMemoryCluster, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
