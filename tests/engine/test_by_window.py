@@ -183,6 +183,20 @@ def test_a_window_before_one_of_the_former_topic_has_lost_what_lies_between(
     assert [(d.start, d.end) for d in third.decisions] == [(1, 3)]
 
 
+def test_a_window_from_the_new_topic_to_the_former_one_has_lost_the_former_ones_records(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    cluster.produce(tp(0), [at(hour + 0.5) for hour in range(4)])
+    plan(pipeline, 3, 4)
+    cluster.recreate_topic(TOPIC)
+    cluster.produce(tp(0), [at(1.7), at(2.5)])
+    plan(pipeline, 1, 2, on_data_loss="advance")
+    plan(pipeline, 2, 3, on_data_loss="advance")
+    body = pipeline.log.body(pipeline.log.existing(3))
+    assert body.ranges[tp(0)][:2] == (0, 0)
+    assert [(d.start, d.end, d.keep) for d in body.decisions] == [(0, 3, True)]
+
+
 def test_the_oldest_of_many_stretches_are_merged_and_what_lies_between_is_said(
     cluster: InMemoryCluster, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
