@@ -135,6 +135,23 @@ def test_old_cuts_that_differ_where_a_run_does_not_ask_are_refused(
         plan(pipeline, 1, 2, exclude=["orders-0"])
 
 
+def test_what_lies_between_old_cuts_of_a_deleted_topic_is_lost(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    cluster.create_topic("payments")
+    cluster.produce(tp(0, "payments"), [at(0.5), at(1.5), at(2.5)])
+    both = {"topics": [TOPIC, "payments"]}
+    plan(pipeline, 0, 1, **both)
+    plan(pipeline, 2, 3, **both)
+    cluster.delete_topic("payments")
+    with pytest.raises(DataLoss, match="payments-0"):
+        plan(pipeline, 1, 2)
+    plan(pipeline, 1, 2, on_data_loss="advance")
+    body = pipeline.log.body(pipeline.log.existing(3))
+    assert [(d.partition, d.start, d.end, d.keep) for d in body.decisions] == [(tp(0, "payments"), 1, 2, True)]
+    plan(pipeline, 5, 6)  # no neighbour: the topic's cut keeps its id
+    stretch = pipeline.log.body(pipeline.log.existing(4)).covered[-1]
+    assert stretch.start_cut[tp(0, "payments")] == (3, None, body.covered[0].end_cut[tp(0, "payments")].topic_id)
+
+
 def test_records_that_are_gone_before_a_new_cut_are_data_loss(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
     cluster.produce(tp(0), [at(0.5), at(1.2), at(1.5), at(2.5)])
     plan(pipeline, 0, 1)
