@@ -27,7 +27,7 @@ class Program:
     :ivar verb: before which it has stopped.
     :ivar speed: how likely it goes on when it is its turn.
     :ivar has_mirrored: whether it has committed or written to the group; ``is_late``: and somebody else did since.
-    :ivar seen_commits: how many commits there were when it last looked at the log.
+    :ivar seen_commits: how many commits there were when it last looked at the newest of them, or at a later batch.
     :ivar log_starts: of each partition, the log start and the time of the first record, when it asked for a time.
     """
 
@@ -73,7 +73,7 @@ def pause(verb: str = "") -> None:
 class SteppingStore(MemoryStore):
     """
     :ivar bodies: all that were ever written, also what ``clean`` has removed since; ``removed``: the names.
-    :ivar commits: how many commit entries were created.
+    :ivar commits: how many commit entries were created; ``committed``: the folder of the batch that got the last one.
     """
 
     def __init__(self, on_create: Callable[[str, bytes], None]) -> None:
@@ -81,7 +81,7 @@ class SteppingStore(MemoryStore):
         self.on_create = on_create
         self.bodies: dict[str, bytes] = {}
         self.removed: set[str] = set()
-        self.commits = 0
+        self.commits, self.committed = 0, ""
 
     def create(self, name: str, data: bytes) -> bool:
         pause(f"create {name}")
@@ -99,7 +99,8 @@ class SteppingStore(MemoryStore):
 
     def list(self, folder: str) -> list[str]:
         pause("list")
-        if (me := program()) is not None:
+        is_of_batch = len(folder) == len(self.committed)
+        if (me := program()) is not None and is_of_batch and folder >= self.committed:
             me.seen_commits = self.commits
         return super().list(folder)
 

@@ -154,7 +154,7 @@ class World:
         me = program()
         if b'"entry":"commit"' in data:
             self.is_behind = True
-            self.store.commits += 1
+            self.store.commits, self.store.committed = self.store.commits + 1, name.rpartition("/")[0]
             if me is not None:
                 me.has_mirrored = True
         if b'"entry":' in data and b'"run":null' in data:
