@@ -21,6 +21,7 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 from airflow_kafka_offsets.broker.connection import Connection, NotYet, OffsetConsumer, in_words
 from airflow_kafka_offsets.broker.partition_errors import Refusals, chunks
 from airflow_kafka_offsets.kafka_values import IsolationLevel, TopicPartition
+from airflow_kafka_offsets.progress_log import Progress
 
 _BEYOND = 2**62
 _ENDS_AT = re.compile(r"truncation detected at .*: broker end offset is (\d+) ")
@@ -95,6 +96,7 @@ def _assign(
     :param start: assigns the partitions.
     :param take: whether the message is the answer; another error than that is refused.
     """
+    progress = Progress(what, len(partitions))
     for chunk in chunks(partitions):
         left = set(chunk)  # over all attempts
 
@@ -127,3 +129,4 @@ def _assign(
         # A client per chunk: one that was assigned other partitions before refuses to seek until they have stopped, and
         # one that knows the partitions' leaders begins to fetch before the seek, and then does not answer.
         connection.ask(connection.new_consumer(settings), what, look)
+        progress.add(len(chunk))

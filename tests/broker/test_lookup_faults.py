@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from airflow_kafka_offsets import progress_log
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.broker.connection import OffsetConsumer
 from airflow_kafka_offsets.broker.partition_errors import CHUNK
@@ -132,12 +133,18 @@ def test_a_commit_opens_one_client_and_a_plan_one_more(broker: KafkaBroker, orde
         assert cluster.made == [OffsetConsumer, AdminClient, OffsetConsumer]
 
 
-def test_many_partitions_go_out_in_chunks(broker: KafkaBroker, topic: Callable[..., str]) -> None:
+def test_many_partitions_go_out_in_chunks_and_reads_say_how_far_they_are(
+    broker: KafkaBroker, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(progress_log, "QUIET_S", 0.0)
+    caplog.set_level("INFO", progress_log.__name__)
     wide = topic(2 * CHUNK + 1)
     with Counting(broker.client_config) as cluster:
         assert set(cluster.log_start_offsets(tps(wide, 2 * CHUNK + 1)).values()) == {0}
         assert cluster.asked == [CHUNK, CHUNK, 1]
         assert cluster.made == [OffsetConsumer]
+        assert cluster.first_times(dict.fromkeys(tps(wide, 2 * CHUNK + 1), 0), "read_uncommitted") == {}
+        assert "read the first records: 500 of 1,001" in caplog.text
     broker.delete_topic(wide)
 
 
