@@ -204,7 +204,8 @@ class PipelineLog:
         if create_object(self.store, name, {"version": 1, "batch": number}):
             return number
         found = self._number(name)
-        return number if found is None else found
+        assert found is not None  # a name that was created is never deleted
+        return found
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

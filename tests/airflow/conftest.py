@@ -78,12 +78,6 @@ def orders(airflow: Path, broker: KafkaBroker, topic: Callable[..., str], group:
 
 
 @pytest.fixture
-def said(capfd: pytest.CaptureFixture[str]) -> Callable[[], str]:
-    """`said()`: what tasks have logged since it was asked before, each run of white space as one blank."""
-    return lambda: " ".join("".join(capfd.readouterr()).split())
-
-
-@pytest.fixture
 def set_run_state(airflow: Path) -> Callable[[RunResult, str], None]:
     """What Airflow knows of a run, whatever has become of it."""
 

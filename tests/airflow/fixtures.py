@@ -59,6 +59,12 @@ def _new_database() -> Path:
 
 
 @pytest.fixture
+def said(capfd: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    """`said()`: what tasks have logged since it was asked before, each run of white space as one blank."""
+    return lambda: " ".join("".join(capfd.readouterr()).split())
+
+
+@pytest.fixture
 def xcom(airflow: Path) -> Callable[..., Any]:
     """`xcom(dag_id, result, task_id, key="return_value")`: what a task pushed; `None`: nothing."""
 

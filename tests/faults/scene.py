@@ -31,13 +31,17 @@ def tries(run: RunResult, task_id: str) -> int:
 
 @dataclass
 class Scene:
-    """:ivar log: the folder of the pipeline in the checkpoint location."""
+    """
+    :ivar log: the folder of the pipeline in the checkpoint location.
+    :ivar said: what tasks have logged since it was asked before.
+    """
 
     broker: KafkaBroker
     topic: str
     group: str
     output: Path
     log: Path
+    said: Callable[[], str]
     produced: int = 0
 
     def produce(self) -> None:
@@ -57,6 +61,16 @@ class Scene:
 
     def run(self) -> RunResult:
         return run_dag(self._dag, conf=self._conf)
+
+    def run_refused(self, error: str) -> RunResult:
+        """A run whose resolve task fails with that error, and changes neither the output nor the group."""
+        before = self.state
+        self.said()
+        run = self.run()
+        assert run.states("orders.resolve") == ["failed"]
+        assert error in self.said()
+        assert self.state == before
+        return run
 
     def run_and_lose_the_worker(self, when: str, name: str) -> str:
         """A run in a process that kills itself there (`dags/faults.py`). Its id; Airflow believes that it runs."""

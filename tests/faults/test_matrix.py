@@ -36,6 +36,7 @@ def test_after_each_fault_the_output_and_the_group_are_as_the_matrix_says(
     broker: KafkaBroker,
     own_broker: Callable[[], KafkaBroker],
     group: str,
+    said: Callable[[], str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -43,4 +44,4 @@ def test_after_each_fault_the_output_and_the_group_are_as_the_matrix_says(
     kafka.create_topic(topic, PARTITIONS)
     for name, value in airflow_home.connections(kafka.client_config).items():
         monkeypatch.setenv(name, value)
-    row.play(Scene(kafka, topic, group, tmp_path / "orders", checkpoint_location / topic))
+    row.play(Scene(kafka, topic, group, tmp_path / "orders", checkpoint_location / topic, said))
