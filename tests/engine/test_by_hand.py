@@ -123,6 +123,35 @@ def test_a_reset_moves_a_pipeline_to_another_cluster(cluster: InMemoryCluster, p
     assert ranges_of(pipeline.whole_run())[0] == (0, 3)
 
 
+def test_an_acknowledged_cluster_is_read_from_the_same_offsets_of_its_own_topics(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    produce(cluster, 0, 10)
+    pipeline.whole_run()
+    cluster.cluster_id = "another"
+    cluster.recreate_topic("orders")
+    produce(cluster, 0, 15)
+    look = Look(pipeline.request(), cluster)
+    assert by_hand.acknowledge(look, pipeline.log, pipeline.log.newest(), ME)
+    position = pipeline.log.position_after(pipeline.log.newest())
+    assert position[tp(0)] == (10, None, look.description.topic_ids["orders"])
+    assert ranges_of(pipeline.whole_run())[0] == (10, 15)
+
+
+def test_an_acknowledgement_of_an_unfinished_batch_keeps_what_another_client_wrote_and_no_more(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    produce(cluster, 0, 10)
+    pipeline.whole_run()
+    produce(cluster, 0, 10)
+    pipeline.work("b")
+    moved = {tp(0): CommittedOffset(3)}
+    cluster.commit_as_somebody_else("lake", moved)
+    assert by_hand.acknowledge(Look(pipeline.request(), cluster), pipeline.log, pipeline.log.newest(), ME)
+    assert pipeline.log.seen(pipeline.log.newest()) == moved
+    assert ranges_of(pipeline.whole_run("b"))[0] == (10, 20)
+
+
 def test_a_position_of_windows_cannot_be_reset(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
     pipeline.whole_run("w", pipeline.window(cluster.now_ms - HOUR, cluster.now_ms))
     with pytest.raises(ResetRefused, match="--window"):

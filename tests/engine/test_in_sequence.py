@@ -252,6 +252,16 @@ def test_a_re_created_topic_is_data_loss_and_then_read_from_its_start(
     assert [(d.kind, d.start, d.end) for d in work.body.decisions if d.partition == tp(0)] == [("lost", 10, None)]
 
 
+def test_a_request_that_has_changed_is_for_the_next_batch(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    """Also where the unfinished one is planned again."""
+    cluster.create_topic("payments")
+    produce(cluster, 0, 10)
+    pipeline.work("a")
+    cluster.delete_records(tp(0), 4)
+    work = pipeline.work("a", topics=["payments"], on_data_loss="advance")
+    assert {tp: planned[:2] for tp, planned in work.body.ranges.items() if tp.partition == 0} == {tp(0): (4, 10)}
+
+
 def test_what_an_unfinished_batch_had_of_a_deleted_topic_is_lost(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
     cluster.create_topic("payments")
     produce(cluster, 0, 10)
