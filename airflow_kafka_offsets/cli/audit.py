@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from operator import attrgetter
 
 import click
 
@@ -29,19 +30,25 @@ def audit(call: Call) -> Answer:
     decision says so. The output itself is not read: --sql prints the query that compares it with the log.
     """
     log, newest, first = call.log, call.newest(), call["from_batch"]
-    audited = read_log(log, newest, first)
     if call["sql"] is not None:
-        text = _sql(log.pipeline_id, audited, call["sql"])
+        text = _sql(log.pipeline_id, read_log(log, newest, first), call["sql"])
         return Answer(text, {"pipeline": log.pipeline_id, "sql": text})
-    wrong: list[Row] = [finding._asdict() for finding in findings(audited)]
+    audited: list[Audited] = []
+
+    def noted() -> Iterator[Audited]:
+        for one in read_log(log, newest, first):
+            audited.append(one.without_partitions)
+            yield one
+
+    wrong: list[Row] = [finding._asdict() for finding in sorted(findings(noted()), key=attrgetter("batch"))]
     given_up = [{"batch": one.batch.number, **decision_row(d)} for one in audited for d in one.body.decisions]
     stretches = () if newest.is_cleaned else log.first_body(newest).covered
-    begin = next((one for one in audited if not one.batch.is_cleaned), Audited(newest))
-    starts = stretches[0].start_cut if stretches else begin.body.resume_from
+    begin = next((one.batch for one in audited if not one.batch.is_cleaned), newest)
+    starts = stretches[0].start_cut if stretches else log.body(begin).resume_from
     facts = {
         "pipeline": log.pipeline_id,
         "batches": len(audited),
-        "begins_at": begin.batch.number,
+        "begins_at": begin.number,
         "starts": [{"partition": str(tp), "offset": at.offset} for tp, at in sorted(starts.items())],
         "unfinished": [one.batch.number for one in audited if not one.batch.is_committed],
         "not_planned": [[iso(one.end_ms), iso(other.start_ms)] for one, other in pairwise(stretches)],
@@ -120,19 +127,26 @@ ORDER BY finding, kafka_batch, topic, `partition`;"""
 _NO_RANGE, _NO_ROW = "    ('', '', -1, 0L, 0L)", "    ('', '', -1, 0L)"
 
 
-def _sql(pipeline: str, audited: Sequence[Audited], table: str) -> str:
+def _sql(pipeline: str, audited: Iterable[Audited], table: str) -> str:
     """
     :param table: as Spark reads it: ``lake.orders``, ``delta.`/lake/orders```.
     """
-    known = [one for one in audited if not one.batch.is_cleaned]
-    committed = [one for one in known if one.batch.is_committed]
-    unfinished = (one.batch.plan.key for one in known if not one.batch.is_committed)
+    keys, unfinished, ranges, rows = list[str](), list[str](), list[str](), list[str]()
+    for one in audited:
+        if one.batch.is_cleaned:
+            continue
+        keys.append(one.batch.plan.key)
+        if one.batch.is_committed:
+            ranges += _ranges(one)
+            rows += _rows(one)
+        else:
+            unfinished.append(one.batch.plan.key)
     return _SQL.format(
         table=table,
         pipeline=pipeline,
-        first=known[0].batch.plan.key if known else "~",
-        ranges=",\n".join(line for one in committed for line in _ranges(one)) or _NO_RANGE,
-        rows=",\n".join(line for one in committed for line in _rows(one)) or _NO_ROW,
+        first=keys[0] if keys else "~",
+        ranges=",\n".join(ranges) or _NO_RANGE,
+        rows=",\n".join(rows) or _NO_ROW,
         unfinished="".join(f" AND kafka_batch <> '{key}'" for key in unfinished),
     )
 

@@ -6,7 +6,7 @@ range does not begin there, decisions of the plan have to cover the difference. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -38,9 +38,14 @@ class Audited:
     after: Position = field(default_factory=dict)
     verdict: Verdict | None = None
 
+    @property
+    def without_partitions(self) -> Audited:
+        """What a summary needs: the headers and the decisions."""
+        return Audited(self.batch, PlanBody(decisions=self.body.decisions))
 
-def read_log(log: PipelineLog, newest: Batch, first: int = 1) -> list[Audited]:
-    """All that an audit looks at, from batch ``first`` on."""
+
+def read_log(log: PipelineLog, newest: Batch, first: int = 1) -> Iterator[Audited]:
+    """All that an audit looks at, from batch ``first`` on: batch by batch, for all may be larger than memory."""
 
     def read(batch: Batch) -> Audited:
         if batch.is_cleaned:
@@ -50,21 +55,34 @@ def read_log(log: PipelineLog, newest: Batch, first: int = 1) -> list[Audited]:
         has_to_verify = batch.is_closed and batch.plan.require_report
         return Audited(batch, body, after, verify(batch, body, log.report) if has_to_verify else None)
 
-    return list(log.read_each(range(first, newest.number + 1), read))
+    return log.read_each(range(first, newest.number + 1), read)
 
 
-def findings(audited: Sequence[Audited]) -> Iterator[Finding]:
-    """What nobody has decided, batch by batch."""
-    by_end = {one.batch.plan.window[1]: one for one in audited if one.batch.plan.window}
+def findings(audited: Iterable[Audited]) -> Iterator[Finding]:
+    """What nobody has decided. Only batches whose neighbour has not come yet are kept."""
     before: Audited | None = None
+    by_start, by_end = dict[int, Audited](), dict[int, Audited]()
     for one in audited:
-        window, is_cleaned = one.batch.plan.window, one.batch.is_cleaned
-        neighbour = by_end.get(window[0]) if window else before
-        lines = [*_inside(one)]
-        if neighbour and not is_cleaned and neighbour.batch.plan.cluster_id == one.batch.plan.cluster_id:
-            lines += _windows_join(neighbour, one) if window else _batches_join(neighbour, one)
+        yield from (Finding(one.batch.number, line) for line in _inside(one))
+        window = one.batch.plan.window
+        if window is None:
+            yield from _join(before, one)
+            before = one
+            continue
+        left, right = by_end.pop(window[0], None), by_start.pop(window[1], None)
+        yield from _join(left, one)
+        yield from _join(one, right)
+        by_start |= {} if left else {window[0]: one}
+        by_end |= {} if right else {window[1]: one}
+
+
+def _join(before: Audited | None, one: Audited | None) -> Iterator[Finding]:
+    """Whether a batch begins where the one before it has ended."""
+    if before is None or one is None or one.batch.is_cleaned:
+        return
+    if before.batch.plan.cluster_id == one.batch.plan.cluster_id:
+        lines = _windows_join(before, one) if one.batch.plan.window else _batches_join(before, one)
         yield from (Finding(one.batch.number, line) for line in lines)
-        before = one
 
 
 def _inside(one: Audited) -> Iterator[str]:
