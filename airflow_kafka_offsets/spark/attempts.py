@@ -73,16 +73,20 @@ class Attempt:
         self.store.put(f"{self.folder}/{self.number}-{self.random}.{kind}.json", encode(value))
 
 
-def begin(store: Store, folder: str, entry: int, plan: Plan, job: str | None, output: str | None) -> Attempt:
+def begin(
+    store: Store, folder: str, names: Sequence[str], entry: int, plan: Plan, job: str | None, output: str | None
+) -> Attempt:
     """Begin the next attempt. From then on the batch only verifies with the report of this attempt or of a later one.
 
+    :param names: what was in the folder before the plan was read. The look behind the begin finds what has come since:
+        an attempt has no lower number than this one, and an entry a higher one than the plan.
     :raises LateAttempt: the plan was replaced or committed, or another driver began at the same moment.
     :raises OtherOutput: the batch before, or an earlier attempt, has another output; nothing was begun.
     """
-    names = store.list(folder)
-    entries, earlier = read_entries(store, folder, names), _begun(names)
-    _require_current(plan, {k: e for k, e in entries.items() if k > entry})
-    acknowledged = max((e.get("acknowledged", 0) for e in entries.values()), default=0)
+    others = read_entries(store, folder, [name for name in names if name != f"{entry}.json"])
+    earlier = _begun(names)
+    _require_current(plan, {k: e for k, e in others.items() if k > entry})
+    acknowledged = max([plan.acknowledged, *(e.get("acknowledged", 0) for e in others.values())])
     outputs = [(b.number, read_object(store, f"{folder}/{b.name}")["output"]) for b in earlier]
     _refuse_other_output(plan, output, outputs, acknowledged)
     number = 1 + max((b.number for b in earlier), default=0)

@@ -22,6 +22,7 @@ class Plan:
 
     :ivar window: ``[start, end)`` in milliseconds, of a batch by window.
     :ivar output: the output of the last batch; ``None``: any.
+    :ivar acknowledged: the highest attempt that a person has acknowledged with this plan.
     :ivar partitions: how many partitions each topic had when the batch was planned.
     :ivar ranges: also empty ones.
     :ivar skips: offsets inside the ranges that are not written.
@@ -34,6 +35,7 @@ class Plan:
     window: tuple[int, int] | None
     isolation_level: str
     output: str | None
+    acknowledged: int
     partitions: Mapping[str, int]
     ranges: tuple[Range, ...]
     skips: tuple[Range, ...]
@@ -67,6 +69,7 @@ def read_plan(store: Store, folder: str, entry: int) -> Plan:
             window=None if header["window"] is None else (header["window"][0], header["window"][1]),
             isolation_level=header["isolation_level"],
             output=header["output"],
+            acknowledged=header["acknowledged"],
             partitions={topic: of_topic["partitions"] for topic, of_topic in header["topics"].items()},
             ranges=tuple(sorted(_ranges(body["ranges"]))),
             skips=tuple(sorted(_ranges(body["skips"]))),

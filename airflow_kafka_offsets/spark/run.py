@@ -34,11 +34,15 @@ Write = Callable[[DataFrame, Batch], DataFrame | None]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a driver was started for, before its attempt begins."""
+    """What a driver was started for, before its attempt begins.
+
+    :ivar names: what was in the folder of the batch before the plan was read.
+    """
 
     spark: SparkSession
     arguments: Arguments
     store: Store
+    names: Sequence[str]
     plan: Plan
     job: Mapping[str, Any] | None
 
@@ -49,7 +53,7 @@ class Work:
         if self.job is not None and (self.job.get("rows") or {}).get("bad"):
             options["includeHeaders"] = "true"
         digest = None if given.job is None else _digest(given.job)
-        place = begin(self.store, given.folder, given.entry, plan, digest, output)
+        place = begin(self.store, given.folder, self.names, given.entry, plan, digest, output)
         records, observation = observe(read_records(self.spark, plan, options))
         batch = Batch(
             spark=self.spark,
@@ -125,9 +129,10 @@ def open_work(spark: SparkSession, argv: Sequence[str] | None, store: Store | No
         log.info("%s has nothing to do: the batch is verified, and its records are gone.", arguments.folder)
         return None
     store = HadoopStore(spark, arguments.root) if store is None else store
+    names = store.list(arguments.folder)
     plan = read_plan(store, arguments.folder, arguments.entry)
     job = None if arguments.job is None else read_object(store, arguments.job, _digest(arguments.job))
-    return Work(spark, arguments, store, plan, job)
+    return Work(spark, arguments, store, names, plan, job)
 
 
 def write_work(work: Work, write: Sink | Write) -> Batch:

@@ -50,7 +50,11 @@ def hadoop_conf(spark: SparkSession) -> Any:
 
 
 class HadoopStore:
-    """:class:`Store` by Hadoop's file system for the location's scheme."""
+    """:class:`Store` by Hadoop's file system for the location's scheme.
+
+    An object is read and written in one request each, where the file system can: it does not ask for the size of an
+    object that was listed (objects never change), nor whether a name that is about to be written is a folder.
+    """
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         jvm = require_jvm(spark, f"Cannot open the checkpoint location {root}")
@@ -65,10 +69,13 @@ class HadoopStore:
             system = jvm.org.apache.hadoop.fs.RawLocalFileSystem()
             system.initialize(uri, conf)
         self._system, self._is_atomic = system, scheme in _OBJECT_STORES
+        self._listed: dict[str, Any] = {}
 
     def get(self, name: str) -> bytes | None:
         def read() -> bytes:
-            with closing(self._system.open(self._path(f"{self.root}/{name}"))) as stream:
+            path, status = self._path(f"{self.root}/{name}"), self._listed.get(name)
+            known = None if status is None else self._system.openFile(path).withFileStatus(status).build().get()
+            with closing(known or self._system.open(path)) as stream:
                 return bytes(stream.readAllBytes())
 
         data: bytes | None = self._ask("read", name, read)
@@ -79,7 +86,8 @@ class HadoopStore:
         draft = path if self._is_atomic else self._path(path.getParent(), f".{uuid.uuid4().hex}{DRAFT}")
 
         def write() -> bool:
-            with closing(self._system.create(draft, True)) as stream:
+            builder = self._system.createFile(draft).overwrite(True).recursive()
+            with closing(builder.opt("fs.s3a.create.performance", "true").build()) as stream:
                 stream.write(bytearray(data))
             return self._is_atomic or bool(self._system.rename(draft, path))
 
@@ -89,8 +97,9 @@ class HadoopStore:
 
     def list(self, folder: str) -> list[str]:
         statuses = self._ask("list", folder, lambda: self._system.listStatus(self._path(f"{self.root}/{folder}")))
-        names = [status.getPath().getName() for status in statuses or ()]
-        return sorted(name for name in names if not name.endswith(DRAFT))
+        listed = {status.getPath().getName(): status for status in statuses or ()}
+        self._listed |= {f"{folder}/{name}": status for name, status in listed.items()}
+        return sorted(name for name in listed if not name.endswith(DRAFT))
 
     def _ask(self, verb: str, name: str, question: Callable[[], Any]) -> Any:
         """The answer; ``None``: there is no such object or folder."""
