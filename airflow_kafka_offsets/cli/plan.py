@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.cli.call import (
     BOUND,
     CHECKPOINT,
@@ -20,10 +21,11 @@ from airflow_kafka_offsets.engine.resolve import resolve
 from airflow_kafka_offsets.engine.surroundings import NoAirflow
 from airflow_kafka_offsets.engine.work import Nothing, Work
 from airflow_kafka_offsets.errors import InvalidRequest, counted
-from airflow_kafka_offsets.kafka_values import RunKey, grouped
+from airflow_kafka_offsets.kafka_values import RunKey, TopicList, grouped
 from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.log.pipeline_log import Position
 from airflow_kafka_offsets.plan.body import Decision
+from airflow_kafka_offsets.request import Request
 
 _ME = RunKey("kafka-offsets", "plan", "plan")
 _OF_RUN = ("end", "max_records", "on_data_loss", "exclude")
@@ -48,15 +50,25 @@ def plan(call: Call) -> Answer:
         position = position_of(call.log, newest) if newest is not None and want.window is None else {}
         work = resolve(want, _ME, *call.turn(kafka, execute=False), NoAirflow())
         facts = {"pipeline": want.pipeline_id, "asked": want.asked, "summary": work.summary}
+        notes = [*want.warnings, *_without_a_topic(want, kafka)]
         if isinstance(work, Nothing):
-            return Answer(f"The next run: {work.summary}", {**facts, "batch": None, "offsets": 0}, notes=want.warnings)
+            return Answer(f"The next run: {work.summary}", {**facts, "batch": None, "offsets": 0}, notes=notes)
         was = call.log.batch(work.batch.number)
     text, about = (
         _in_words(work, was),
         {"batch": work.batch.number, "is_new": was is None, "offsets": work.body.offsets},
     )
     table = Table("partitions", _rows(work, was, position), "partition start end offsets why")
-    return Answer(text, {**facts, **about, "given_up": work.body.given_up}, [table], want.warnings)
+    return Answer(text, {**facts, **about, "given_up": work.body.given_up}, [table], notes)
+
+
+def _without_a_topic(want: Request, kafka: Cluster) -> list[str]:
+    """Topics that earlier runs have read: a run that subscribes to a pattern goes on without them."""
+    if not isinstance(want.subscription, TopicList):
+        return []
+    found = {tp.topic for tp in kafka.describe(want.subscription).partitions}
+    gone = [topic for topic in want.subscription.topics if topic not in found]
+    return [f"Topic {topic} does not exist: a run that subscribes to it by its name fails." for topic in gone]
 
 
 def _in_words(work: Work, was: Batch | None) -> str:

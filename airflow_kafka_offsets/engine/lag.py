@@ -19,7 +19,7 @@ from airflow_kafka_offsets.plan.body import Offset
 from airflow_kafka_offsets.plan.cap import flink_owner
 from airflow_kafka_offsets.plan.window import is_other_topic
 
-Note = Literal["", "no position", "records are gone", "past the end", "topic was re-created"]
+Note = Literal["", "no position", "records are gone", "past the end", "topic was re-created", "topic does not exist"]
 _SHARD = re.compile(r"/([0-9]+)-of-([1-9][0-9]*)$")
 
 
@@ -27,13 +27,14 @@ class PartitionLag(NamedTuple):
     """One partition.
 
     :ivar position: the next offset to read; ``None``: all that is there counts as unread.
+    :ivar log_start: ``None``, and the end, too: its topic does not exist.
     :ivar unread: offsets up to the end that still exist.
     :ivar oldest_ms: the time of the first unread record; ``None``: there is none, or it was not asked.
     """
 
     position: int | None
-    log_start: int
-    end: int
+    log_start: int | None
+    end: int | None
     unread: int
     oldest_ms: int | None
     note: Note
@@ -80,7 +81,13 @@ def lag_of_pipeline(log: PipelineLog, newest: Batch, kafka: Cluster, *, with_tim
         return tp in position or (is_whole and (shard is None or flink_owner(tp, shard[1]) == shard[0]))
 
     asked = [tp for tp in now.partitions if is_read(tp)]
-    return _lag(kafka, asked, position, now.topic_ids, newest.plan.isolation_level, with_times=with_times)
+    gone = {
+        tp: PartitionLag(at.offset, None, None, 0, None, "topic does not exist")
+        for tp, at in position.items()
+        if tp.topic in known and tp not in now.partitions
+    }
+    found = _lag(kafka, asked, position, now.topic_ids, newest.plan.isolation_level, with_times=with_times)
+    return {**gone, **found}
 
 
 def lag_of_group(kafka: Cluster, group_id: str, subscription: Subscription, *, with_times: bool = True) -> Lag:
@@ -119,7 +126,7 @@ def _lag(
         )
         start = first if at is None or note else at.offset
         found[tp] = PartitionLag(None if at is None else at.offset, first, end, max(0, end - start), None, note)
-    unread = {tp: lag.end - lag.unread for tp, lag in found.items() if lag.unread}
+    unread = {tp: lag.end - lag.unread for tp, lag in found.items() if lag.unread and lag.end is not None}
     times: Mapping[TopicPartition, int] = {}
     if with_times and unread:
         try:

@@ -120,6 +120,15 @@ def test_lag_counts_what_is_there_and_not_read(cluster: InMemoryCluster, pipelin
     ]
 
 
+def test_a_topic_that_is_no_more_is_named(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
+    produce(cluster, 0, 10)
+    pipeline.whole_run()
+    cluster.delete_topic("orders")
+    lags = columns(run("lag orders --output json").json["partitions"], "partition", "position", "end", "note")
+    assert lags == [(f"orders-{p}", 10 if p == 0 else 0, None, "topic does not exist") for p in range(3)]
+    assert "Topic orders does not exist: a run that subscribes to it by its name fails." in run("plan orders").err
+
+
 def test_lag_of_a_group_counts_a_partition_without_an_offset(cluster: InMemoryCluster, run: Run) -> None:
     produce(cluster, 0, 10)
     produce(cluster, 1, 3)
