@@ -1,13 +1,17 @@
-"""The task that merges committed batches into an entity table."""
+"""The tasks that merge committed batches into an entity table: by ``spark-submit`` and over Spark Connect."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from airflow.sdk import BaseOperator
 
 from airflow_kafka_offsets.operators.commit import given_of, name_batch
+from airflow_kafka_offsets.operators.connect import DriverStore, SparkConnectBatchOperator
+from airflow_kafka_offsets.operators.spark_task import BatchTask
 from airflow_kafka_offsets.operators.submit import PACKAGED_JOB, SparkSubmitBatchOperator
 
 if TYPE_CHECKING:
@@ -17,20 +21,15 @@ if TYPE_CHECKING:
 MERGE_JOB = str(Path(PACKAGED_JOB).with_name("merge_batches.py"))
 
 
-class MergeOperator(SparkSubmitBatchOperator):
-    """``SparkSubmitBatchOperator`` behind the commit: the batch's job object names the entity table.
+class _BehindTheCommit(BatchTask):
+    """It reads the sink's table and not Kafka. The batch's job object names the entity table.
 
-    It reads the sink's table and not Kafka. Each asset of ``outlets`` gets an event whose extra has the ``batch_key``.
-
-    :param fast_start: as of ``SparkSubmitBatchOperator``; off, because an entity table may be large.
+    Each asset of ``outlets`` gets an event whose extra has the ``batch_key``.
     """
-
-    def __init__(self, *, plan: Mapping[str, Any] | Any, fast_start: bool = False, **kwargs: Any) -> None:
-        super().__init__(plan=plan, application=MERGE_JOB, fast_start=fast_start, **kwargs)
 
     def execute(self, context: Any) -> None:
         super().execute(context)
-        name_batch(self, context, given_of(self.plan).key)
+        name_batch(cast(BaseOperator, self), context, given_of(self.plan).key)
 
     def _needs_job(self, given: Given) -> bool:
         return True
@@ -42,3 +41,22 @@ class MergeOperator(SparkSubmitBatchOperator):
         from airflow_kafka_offsets.hooks.lineage import lineage_of_merge
 
         return lineage_of_merge(log, given.job)
+
+
+class MergeOperator(_BehindTheCommit, SparkSubmitBatchOperator):
+    """``SparkSubmitBatchOperator`` behind the commit.
+
+    :param fast_start: as of ``SparkSubmitBatchOperator``; off, because an entity table may be large.
+    """
+
+    def __init__(self, *, plan: Mapping[str, Any] | Any, fast_start: bool = False, **kwargs: Any) -> None:
+        super().__init__(plan=plan, application=MERGE_JOB, fast_start=fast_start, **kwargs)
+
+
+class ConnectMergeOperator(_BehindTheCommit, SparkConnectBatchOperator):
+    """``SparkConnectBatchOperator`` behind the commit."""
+
+    def _job(self, spark: Any, arguments: Sequence[str], store: DriverStore) -> None:
+        from airflow_kafka_offsets.spark.jobs.merge_batches import merge_batches
+
+        merge_batches(spark, arguments, store)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 
 import airflow_kafka_offsets
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.run import failing_at_once
 from airflow_kafka_offsets.hooks.spark_installation import (
     find_spark,
     missing_packages,
@@ -21,8 +20,7 @@ from airflow_kafka_offsets.hooks.spark_installation import (
     settings_of,
 )
 from airflow_kafka_offsets.hooks.versions import AirflowNotFoundException, BaseHook
-from airflow_kafka_offsets.operators.commit import given_of, log_of
-from airflow_kafka_offsets.operators.lineage import TellsLineage
+from airflow_kafka_offsets.operators.spark_task import BatchTask
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.engine.work import Given
@@ -35,7 +33,7 @@ _FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _FEW_RECORDS, _FEW_PARTITIONS = 100_000, 1_000
 
 
-class SparkSubmitBatchOperator(TellsLineage, SparkSubmitOperator):
+class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
     """``SparkSubmitOperator`` for a batch: its arguments are the job's own, then those of the plan.
 
     It completes what this worker's Spark lacks (PATH, Python, packages) and hands the Kafka connection's credentials to
@@ -77,25 +75,13 @@ class SparkSubmitBatchOperator(TellsLineage, SparkSubmitOperator):
         self.conn_id, self.deploy_mode, self.spark_binary = conn_id, deploy_mode, spark_binary
         self._clears = 0
 
-    def execute(self, context: Any) -> None:
-        with failing_at_once(), _environment_of_this_task():
-            given = given_of(self.plan)
-            if not self._needs_job(given):
-                self.log.info("Batch %s is written and its records are gone: no driver is started.", given.key)
-                return
-            self._clears = getattr(context["dag_run"], "clear_number", 0) or 0
-            self.application_args = [*map(str, self.application_args or ()), *self.plan["arguments"]]
-            configured = self._complete(given, self.plan["formats"])
-            with self._kafka(given, configured) as settings:
-                self.conf = {**(self.conf or {}), **settings}
-                super().execute(context)
-
-    def _needs_job(self, given: Given) -> bool:
-        from airflow_kafka_offsets.engine.commit import needs_job
-        from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-
-        with KafkaOffsetsHook(given.kafka_config_id).open_cluster() as cluster:
-            return needs_job(given, log_of(given), cluster)
+    def _run_job(self, given: Given, context: Any) -> None:
+        self._clears = getattr(context["dag_run"], "clear_number", 0) or 0
+        self.application_args = [*map(str, self.application_args or ()), *self.plan["arguments"]]
+        configured = self._complete(given, self.plan["formats"])
+        with self._kafka(given, configured) as settings:
+            self.conf = {**(self.conf or {}), **settings}
+            SparkSubmitOperator.execute(self, context)
 
     # ── what this worker's Spark lacks ────────────────────────────────────────────────────────────────────────────────
 
@@ -161,14 +147,3 @@ class SparkSubmitBatchOperator(TellsLineage, SparkSubmitOperator):
     @property
     def _attempted(self) -> str:
         return f"{self.plan['arguments'][1]}:{self._clears}"
-
-
-@contextmanager
-def _environment_of_this_task() -> Iterator[None]:
-    """One process may run several tasks, as ``DAG.test`` does: the next one must not find this one's variables."""
-    before = dict(os.environ)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)

@@ -10,11 +10,12 @@ from airflow.sdk import TaskGroup, XComArg, chain
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.offsets import Bound, GroupOffsets, Timestamp
 from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator
-from airflow_kafka_offsets.operators.merge import MergeOperator
+from airflow_kafka_offsets.operators.connect import SparkConnectBatchOperator
+from airflow_kafka_offsets.operators.merge import ConnectMergeOperator, MergeOperator
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator, depend_on_xcoms
 from airflow_kafka_offsets.operators.submit import PACKAGED_JOB, SparkSubmitBatchOperator
 from airflow_kafka_offsets.request import check_parameters
-from airflow_kafka_offsets.rows.config import Delta, Iceberg, Merge
+from airflow_kafka_offsets.rows.config import Delta, Files, Iceberg, Merge
 from airflow_kafka_offsets.rows.job import entity_table
 from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor
 from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor
@@ -22,7 +23,7 @@ from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor
 if TYPE_CHECKING:
     from airflow.sdk.definitions._internal.mixins import DependencyMixin
 
-    from airflow_kafka_offsets.rows.config import Files, Rows
+    from airflow_kafka_offsets.rows.config import Rows
 
 _COMMITTED = GroupOffsets()
 
@@ -48,6 +49,7 @@ def kafka_spark_batch(
     sink: Files | Delta | Iceberg | None = None,
     application: str | None = None,
     spark: Mapping[str, Any] | None = None,
+    spark_connect: str | None = None,
     submit: Callable[[str, XComArg], DependencyMixin] | None = None,
     before_commit: Sequence[DependencyMixin] = (),
     merge: Merge | None = None,
@@ -69,6 +71,8 @@ def kafka_spark_batch(
     :param sink: where the job of this package writes: ``Files(…)``, ``Delta(…)`` or ``Iceberg(…)``.
     :param application: a PySpark job of your own, instead of ``sink``.
     :param spark: arguments of ``SparkSubmitBatchOperator`` (``conn_id``, ``conf``, ``packages``, …).
+    :param spark_connect: a connection to a Spark Connect server, such as ``"spark_connect_default"``: the job of this
+        package runs in the task itself, and no JVM is started. It writes tables only.
     :param submit: makes the Spark task in another way (Kubernetes, Livy, EMR), from the path of the job and the XCom
         with its ``application_args``.
     :param before_commit: tasks between Spark and the commit that must succeed: a quality check.
@@ -93,7 +97,7 @@ def kafka_spark_batch(
         "require_report": require_report,
         "pipeline_id": pipeline_id,
     }
-    problems = _contradictions(rows, sink, application, spark, submit)
+    problems = _contradictions(rows, sink, application, spark, spark_connect, submit)
     if merge is not None:
         is_by_window = isinstance(start, Timestamp) and isinstance(end, Timestamp)
         problems += _contradictions_of_merge(merge, sink, submit, shard, is_by_window, require_report)
@@ -118,17 +122,20 @@ def kafka_spark_batch(
             else:
                 chain(PartitionDiscoverySensor(**shared), resolve)
         job = application or PACKAGED_JOB
+        given: dict[str, Any] = {"plan": XComArg(resolve, key="plan")}
         read: DependencyMixin
         if submit is not None:
             read = submit(job, resolve.output)
+        elif spark_connect is not None:
+            read = SparkConnectBatchOperator(task_id="spark", conn_id=spark_connect, **given)
         else:
-            plan = XComArg(resolve, key="plan")
-            read = SparkSubmitBatchOperator(task_id="spark", application=job, plan=plan, **(spark or {}))
-        given: dict[str, Any] = {"plan": XComArg(resolve, key="plan")}
+            read = SparkSubmitBatchOperator(task_id="spark", application=job, **given, **(spark or {}))
         of_last: dict[str, Any] = {"outlets": list(outlets)}
         commit = CommitOffsetsOperator(task_id="commit", **given, **(of_last if merge is None else {}))
         chain(resolve, read, *([list(before_commit)] if before_commit else []), commit)
-        if merge is not None:
+        if merge is not None and spark_connect is not None:
+            chain(commit, ConnectMergeOperator(task_id="merge", conn_id=spark_connect, **given, **of_last))
+        elif merge is not None:
             chain(commit, MergeOperator(task_id="merge", **given, **of_last, **(spark or {})))
     return group
 
@@ -140,14 +147,22 @@ def _default_args(group: TaskGroup, given: Mapping[str, Any] | None, retries: in
     return own if "retries" in {**of_dag, **own} else {**own, "retries": 2}
 
 
-def _contradictions(rows: Any, sink: Any, application: Any, spark: Any, submit: Any) -> list[str]:
+def _contradictions(rows: Any, sink: Any, application: Any, spark: Any, spark_connect: Any, submit: Any) -> list[str]:
     problems = []
     if (sink is None) == (application is None):
         problems.append("give exactly one of sink= (such as Delta('/lake/orders')) and application= (a job of yours).")
     if rows is not None and sink is None:
         problems.append("rows= goes with sink=: a job of yours decodes its records itself.")
-    if spark is not None and submit is not None:
-        problems.append("give spark= or submit=, not both.")
+    if sum(way is not None for way in (spark, spark_connect, submit)) > 1:
+        problems.append("give at most one of spark=, spark_connect= and submit=.")
+    if spark_connect is not None:
+        if application is not None:
+            problems.append("spark_connect= runs the job of this package: give sink=, or submit an application.")
+        outputs = {"sink=": sink, "Rows.bad": getattr(getattr(rows, "bad", None), "sink", None)}
+        for name, files in outputs.items():
+            if isinstance(files, Files):
+                cause = "a folder is replaced by Spark's JVM, which spark_connect= does not reach"
+                problems.append(f"{name} is {files!r}: {cause}. Give Delta(…) or Iceberg(…).")
     return problems
 
 

@@ -28,6 +28,7 @@ from airflow_kafka_offsets.spark.sinks.columns import quoted
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
 from airflow_kafka_offsets.spark.sinks.files import FilesSink
 from airflow_kafka_offsets.spark.sinks.table import TableSink
+from airflow_kafka_offsets.spark.store import jvm_of
 
 PlainSink = FilesSink | TableSink
 REASON = "kafka_reason"
@@ -60,7 +61,12 @@ class Fates:
         fated = self._seen(bare).select(*map(quoted, bare.columns), reason)
         self.observation = Observation()
         counts = {"records": "count(1)", BAD: f"count_if({REASON} != '')", FILTERED: f"count_if({REASON} = '')"}
-        self.all = fated.observe(self.observation, *(f.expr(count).alias(name) for name, count in counts.items()))
+        self._counts = [f.expr(count).alias(name) for name, count in counts.items()]
+        self.all = fated.observe(self.observation, *self._counts)
+
+    def count(self) -> dict[str, int]:
+        """What the observation would have, by a read of its own."""
+        return self.all.agg(*self._counts).collect()[0].asDict()
 
     def rows(self) -> DataFrame:
         """The rows: the selected columns, and the source's topic, partition and offset.
@@ -142,6 +148,8 @@ class RowSink:
         with _explaining(batch):
             self.sink.write(batch, fates.rows())
         found = observed(fates.observation)
+        if not found and jvm_of(batch.spark) is None:  # Spark Connect may lose what it has observed: SPARK-54279
+            found = fates.count()
         if not found:  # Delta does so in silence
             cause = f"{self.output} has skipped the write: it has one of this attempt or of a later one"
             raise LateAttempt(f"Cannot write {batch}", cause, "Retry the task: the next attempt has a higher number")

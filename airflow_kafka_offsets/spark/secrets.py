@@ -7,6 +7,8 @@ options of the Kafka source only, which Spark shows nowhere. The setting is one 
 - a path on the driver's machine, or of any file system that Spark has (``s3a://…``);
 - ``credential:<alias>``: an entry of a Hadoop credential provider that holds the text of the file;
 - ``handed-over:<path>``: a file that the Spark task made for this driver alone. It is removed once it is read.
+
+A Spark Connect server shows the plans of its clients, with the options of sources: there Spark redacts them.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from airflow_kafka_offsets.spark.store import hadoop_conf, jvm_of, require_jvm
 
 SETTING = "spark.kafka_offsets.client_properties"
 CREDENTIAL, HANDED_OVER = "credential:", "handed-over:"
+REDACTION = "spark.sql.redaction.string.regex"
+_SECRET_OPTIONS = r'key: "kafka\.(sasl|ssl)[^"]*"\s*value: "([^"\\]|\\.)*"'
 _TELLING = ("org.apache.spark.kafka010", "org.apache.spark.sql.kafka010")
 _BLANK = " \t\f"
 _PAIR = re.compile(r"((?:\\.|[^\\ \t\f:=])*)[ \t\f]*[:=]?[ \t\f]*(.*)", re.DOTALL)
@@ -42,6 +46,8 @@ def client_options(spark: SparkSession, where: str) -> dict[str, str]:
     except Exception as error:  # Python's, or Java's
         reason = str(getattr(error, "java_exception", error)).splitlines()[0]
         raise InvalidJob(f"Cannot read {SETTING}={where}", reason, "Put the file where the driver runs") from None
+    if jvm_of(spark) is None:
+        spark.conf.set(REDACTION, "|".join(filter(None, [spark.conf.get(REDACTION, ""), _SECRET_OPTIONS])))
     return {f"kafka.{name}": value for name, value in parse_properties(text).items()}
 
 

@@ -32,6 +32,7 @@ from airflow_kafka_offsets import (
     Rows,
     SparkSubmitBatchOperator,
     SpecificOffsets,
+    Text,
     Timestamp,
     WindowCompleteSensor,
     kafka_spark_batch,
@@ -76,6 +77,11 @@ def test_every_mistake_is_named_at_once_with_its_parameter(dag: Any) -> None:
     of_merge = problems(lambda: kafka_spark_batch("orders", topics="a", **merged, **windows))
     words = ("Iceberg.table", "windows", "shard=", "submit=", "require_report=False")
     assert [word for word, problem in zip(words, of_merge, strict=True) if word not in problem] == []
+    connected = {"spark_connect": "c", "spark": {}, "submit": lambda *_: None, "application": "job.py"}
+    files = {"sink": Files("/lake/a"), "rows": Rows(Text(), bad=BadRecords(Files("/lake/b")))}
+    of_connect = problems(lambda: kafka_spark_batch("orders", topics="a", start="earliest", **connected, **files))
+    words = ("exactly one", "at most one", "job of this package", "sink= is Files(path='/lake/a')", "Rows.bad is Files")
+    assert [word for word, problem in zip(words, of_connect, strict=True) if word not in problem] == []
     assert "give sink=Delta(…)" in problems(lambda: kafka_spark_batch("a", topics="a", merge=Merge("a", ["a"])))[1]
     assert problems(lambda: PartitionDiscoverySensor(task_id="wait", topics="a b")) == [of_resolve[0]]
     assert len(problems(lambda: WindowCompleteSensor(task_id="w", topics="a b", end="x"))) == 2
@@ -124,6 +130,9 @@ def test_the_tasks_stand_in_one_line_and_the_last_one_publishes(dag: Any) -> Non
     assert outlets == [[asset], [], [asset]]
     last = dag.get_task("merged.merge")
     assert (Path(last.application).name, last.conf, last.fast_start) == ("merge_batches.py", {"a": "b"}, False)
+    kafka_spark_batch("connected", **batch, merge=merge, spark_connect="c")
+    assert line("connected.wait", "connected.resolve", "connected.spark", "connected.commit", "connected.merge")
+    assert {dag.get_task(f"connected.{name}").conn_id for name in ("spark", "merge")} == {"c"}
     assert {t.trigger_rule for t in dag.tasks} == {"all_success"}
     assert dag.get_task("orders.resolve").pipeline_id == "parsed.orders"
     assert "windows.wait" not in dag.task_ids

@@ -3,20 +3,25 @@
 What differs between tests comes in through the run's conf (``params``).
 """
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, get_parsing_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets import (
+    BadRecords,
     CommitOffsetsOperator,
+    Delta,
     Files,
+    Iceberg,
     Json,
+    Merge,
     PartitionDiscoverySensor,
     ResolveStartupOffsetsOperator,
     Rows,
     SpecificOffsets,
+    Text,
     Timestamp,
     kafka_spark_batch,
 )
@@ -87,6 +92,40 @@ batch(
     sink=Files(OUTPUT),
     rows=Rows(Json("{{ params.schema }}")),
 )
+# Each row waits as long as a property of the server's JVM says, and says in another one that it has begun to.
+WAIT = "CAST(reflect('java.lang.System', 'getProperty', 'tests.wait_ms') AS BIGINT)"
+WAITING = "reflect('java.lang.System', 'setProperty', 'tests.waiting', 'true')"
+
+
+def batch_connected(dag_id: str, table: type[Delta | Iceberg], separator: str, retries: int = 1, **more: Any) -> None:
+    batch(
+        dag_id,
+        retries=retries,
+        group_id=GROUP,
+        start="earliest",
+        application=None,
+        submit=None,
+        spark_connect="spark_connect_default",
+        rows=Rows(
+            Text(),
+            select=[
+                "CAST(value AS BIGINT) AS id",
+                f"{WAITING} AS a",
+                f"reflect('java.lang.Thread', 'sleep', {WAIT}) AS b",
+            ],
+            expect={"is a number": "try_cast(value AS BIGINT) IS NOT NULL"},
+            bad=BadRecords(table(f"{OUTPUT}{separator}bad"), limit=1),
+        ),
+        sink=table(f"{OUTPUT}{separator}rows"),
+        merge=Merge(f"{OUTPUT}{separator}current", keys=["id"]),
+        **more,
+    )
+
+
+batch_connected("batch_into_delta", Delta, "/")
+batch_connected("batch_into_iceberg", Iceberg, ".")
+batch_connected("batch_timed_out", Delta, "/", 0, default_args={"execution_timeout": timedelta(seconds=15)})
+
 batch("hours", schedule=HOURLY, start=Timestamp(), end=Timestamp(), sensor=False)
 batch("hours_awaited", schedule=HOURLY, start=Timestamp(), end=Timestamp(), sensor={"idle_timeout": 1, "timeout": 60})
 batch("windows_without_intervals", schedule=None, start=Timestamp(), end=Timestamp(), sensor=False)

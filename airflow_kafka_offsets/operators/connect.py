@@ -1,0 +1,119 @@
+"""The Spark task of a batch over Spark Connect: the driver is the task itself, and its session is on a server.
+
+Spark goes on with a write whose client was killed. So the session's id is made of the pipeline and the batch: the next
+attempt joins the session of the one before, and stops whatever still runs there. The sinks' fences hold where a commit
+is too far on to be stopped.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.hooks.versions import AirflowFailException, AirflowNotFoundException
+from airflow_kafka_offsets.operators.commit import log_of
+from airflow_kafka_offsets.operators.spark_task import BatchTask
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.engine.work import Given
+
+_USER = "airflow"  # a session belongs to a user; without one, pyspark takes that of the worker's process
+
+
+@dataclass(frozen=True, slots=True)
+class DriverStore:
+    """The checkpoint location as a driver takes it. It never writes a name twice."""
+
+    get: Callable[[str], bytes | None]
+    put: Callable[[str, bytes], Any]
+    list: Callable[[str], list[str]]
+
+
+class SparkConnectBatchOperator(BatchTask, BaseOperator):
+    """Run the job of this package in the task itself, in a session of a Spark Connect server. No JVM is started.
+
+    :param plan: the resolve task's XCom: ``resolve.output["plan"]``.
+    :param conn_id: a ``spark_connect`` connection of the Spark provider.
+    :raises AirflowFailException: what no retry can mend: the job, its output, or too many bad records.
+    """
+
+    template_fields: Sequence[str] = ("plan", "conn_id")
+    ui_color = "#e6f2e6"
+
+    def __init__(self, *, plan: Mapping[str, Any] | Any, conn_id: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan, self.conn_id = plan, conn_id
+        self._spark: Any = None
+        self._tag = uuid.uuid4().hex  # its own: a task that is killed late must not stop the next attempt
+
+    def on_kill(self) -> None:
+        if self._spark is not None:
+            self._spark.interruptTag(self._tag)
+
+    def _run_job(self, given: Given, context: Any) -> None:
+        from airflow_kafka_offsets.spark.errors import BadRecords, InvalidJob, OtherOutput
+
+        store = log_of(given).store
+        with self._kafka(given, {}) as settings, self._session(given) as spark:
+            for name, value in settings.items():
+                spark.conf.set(name, value)
+            try:
+                self._job(spark, self.plan["arguments"], DriverStore(store.get, store.create, store.list))
+            except (BadRecords, InvalidJob, OtherOutput) as error:
+                raise AirflowFailException(str(error)) from error
+
+    def _job(self, spark: Any, arguments: Sequence[str], store: DriverStore) -> None:
+        from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
+
+        write_batch(spark, arguments, store)
+
+    def _kafka(self, given: Given, configured: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:
+        from airflow_kafka_offsets.hooks.spark_kafka import handed_over
+
+        return handed_over(given.kafka_config_id, configured, cluster_mode=False)
+
+    @contextmanager
+    def _session(self, given: Given) -> Iterator[Any]:
+        """The batch's session. Nothing of an earlier attempt runs there, and nothing of this one afterwards."""
+        from pyspark.sql import SparkSession
+
+        logging.getLogger("SQLQueryContextLogger").disabled = True  # repeats each error with its Java stack
+        os.environ.setdefault("SPARK_USER", _USER)
+        session_id = uuid.uuid5(uuid.NAMESPACE_URL, f"{given.pipeline}/{given.key}")
+        self.log.info("Batch %s has the Spark Connect session %s.", given.key, session_id)
+        spark = SparkSession.builder.remote(f"{self._url};session_id={session_id}").create()
+        spark.release_session_on_close = False  # no server takes an id again that was released
+        try:
+            if stopped := spark.interruptAll():
+                self.log.info("Stopped what an earlier attempt at batch %s had left running: %s", given.key, stopped)
+            spark.addTag(self._tag)
+            self._spark = spark
+            yield spark
+        except BaseException:  # a time-out, too
+            self.on_kill()
+            raise
+        finally:
+            self._spark = None
+            spark.stop()
+
+    @property
+    def _url(self) -> str:
+        """With the connection's token: never log it.
+
+        :raises InvalidRequest: the connection does not exist.
+        """
+        from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+
+        try:
+            return str(SparkConnectHook(self.conn_id).get_connection_url())
+        except AirflowNotFoundException:
+            problem = f"There is no connection {self.conn_id!r}. Create one of type 'spark_connect' with host and port."
+            raise InvalidRequest((problem,)) from None

@@ -1,0 +1,50 @@
+"""What the Spark tasks of a batch have in common, however their job runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_offsets.hooks.run import failing_at_once
+from airflow_kafka_offsets.operators.commit import given_of, log_of
+from airflow_kafka_offsets.operators.lineage import TellsLineage
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.engine.work import Given
+
+
+class BatchTask(TellsLineage):
+    """For operators that run the job of a plan, unless the batch is written and its records are gone from Kafka."""
+
+    log: Any
+
+    def execute(self, context: Any) -> None:
+        with failing_at_once(), _environment_of_this_task():
+            given = given_of(self.plan)
+            if self._needs_job(given):
+                self._run_job(given, context)
+            else:
+                self.log.info("Batch %s is written and its records are gone: no job is started.", given.key)
+
+    def _run_job(self, given: Given, context: Any) -> None:
+        raise NotImplementedError
+
+    def _needs_job(self, given: Given) -> bool:
+        from airflow_kafka_offsets.engine.commit import needs_job
+        from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+
+        with KafkaOffsetsHook(given.kafka_config_id).open_cluster() as cluster:
+            return needs_job(given, log_of(given), cluster)
+
+
+@contextmanager
+def _environment_of_this_task() -> Iterator[None]:
+    """One process may run several tasks, as ``DAG.test`` does: the next one must not find this one's variables."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
