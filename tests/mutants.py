@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOMS, LEAST = ("plan", "log", "engine"), 0.9
+ROOMS, LEAST = ("plan", "log", "engine"), 0.85
 WORLDS = 25  # of each kind of the model, for each mutant
 NOTICED, UNNOTICED = {"killed", "timeout", "segfault"}, {"survived", "no tests", "suspicious"}
 RESULT = re.compile(r"(airflow_kafka_offsets\.(\w+)\.\S+): (.+)")

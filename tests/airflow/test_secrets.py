@@ -14,6 +14,7 @@ from testbed.broker import KafkaBroker
 from testbed.checks import values_of
 from testbed.java import Java
 from tests.airflow.conftest import Orders
+from tests.conftest import unique_name
 
 SECRET = 'hunter2 "pass\\word"'
 
@@ -31,8 +32,9 @@ def test_a_password_is_in_no_xcom_log_rendered_template_or_file_once_a_batch_is_
         servers = {"bootstrap.servers": broker.sasl_bootstrap_servers, "security.protocol": "SASL_PLAINTEXT"}
         for name, value in airflow_home.connections({**servers, **login}).items():
             monkeypatch.setenv(name, value)
-        broker.create_topic("orders")
-        orders = Orders(broker, "orders", "group", tmp_path / "orders", dag_id="batch_by_spark")
+        topic, group = unique_name("orders"), unique_name("group")
+        broker.create_topic(topic)
+        orders = Orders(broker, topic, group, tmp_path / "orders", dag_id="batch_by_spark")
         orders.produce(5)
         run = orders.run()
 

@@ -129,6 +129,7 @@ def attempts(table: Path) -> list[int]:
     return [int(found[1]) for text in commits if (found := re.search(r'attempt\\": (\d+)', text))]
 
 
+@pytest.mark.slow
 def test_rows_bad_records_and_an_entity_table_are_written_without_a_jvm_and_no_secret_is_said(
     connected: Orders,
     server: SparkConnectServer,
@@ -156,6 +157,7 @@ def test_rows_bad_records_and_an_entity_table_are_written_without_a_jvm_and_no_s
     assert [text for text in (said().encode(), server.log.read_bytes(), *written) if b"hunter2" in text] == []
 
 
+@pytest.mark.slow
 def test_iceberg_tables_are_written_and_merged_over_a_server(
     connected: Orders, session: Callable[..., Any], said: Callable[[], str]
 ) -> None:
@@ -174,6 +176,7 @@ def test_iceberg_tables_are_written_and_merged_over_a_server(
     assert connected.committed == {0: 6}
 
 
+@pytest.mark.slow
 def test_the_write_of_a_client_that_was_killed_is_stopped_before_the_next_attempt_writes(
     connected: Orders,
     wait_ms: Callable[[int], None],

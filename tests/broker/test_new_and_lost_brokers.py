@@ -22,7 +22,7 @@ from tests.cluster.group_process import ask_new_broker, group_process, offsets_a
 DEADLINE_S = 30.0
 
 
-@pytest.mark.parametrize("write_first", [False, True])
+@pytest.mark.parametrize("write_first", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_broker_that_has_just_started_is_asked_for_a_group_at_once(
     java: Java, say: Say, tmp_path: Path, write_first: bool
 ) -> None:

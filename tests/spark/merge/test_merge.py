@@ -15,7 +15,7 @@ from airflow_kafka_offsets.spark.merge import Merge
 from tests.spark.merge.logs import Log
 
 
-@pytest.fixture(params=("delta", "iceberg"))
+@pytest.fixture(params=(pytest.param("delta", marks=pytest.mark.slow), "iceberg"))
 def log(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Log:
     return Log(spark, tmp_path, request.param)
 
@@ -26,7 +26,11 @@ def iceberg_log(spark: SparkSession, tmp_path: Path) -> Log:
     return Log(spark, tmp_path, "iceberg")
 
 
-def test_the_last_record_of_each_key_counts_and_a_deleted_key_keeps_its_row(log: Log) -> None:
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_the_last_record_of_each_key_counts_and_a_deleted_key_keeps_its_row(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    log = Log(spark, tmp_path, kind)
     log.commit(1, [(0, "a", "1"), (1, "b", "1"), (2, "a", "2")])
     assert log.merge(1) == [1]
     assert log.entities == {"a": ("2", 2), "b": ("1", 1)}
