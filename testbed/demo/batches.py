@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from testbed.checks import committed_offsets, duplicated_or_missing, files_of_newest_batch, most_attempts, rows_by_batch
+from testbed.checks import committed_offsets, files_of_newest_batch, most_attempts, rows_by_batch
 from testbed.dag_runs import RunResult
 from testbed.demo.airflow import DemoAirflow
-from testbed.demo.shown import DemoFailed, Row, step
+from testbed.demo.shown import Claim, DemoFailed, Row, each_record_once, step
 from testbed.spark_killer import SparkKiller
 from testbed.topics import Topics
 
@@ -36,17 +36,14 @@ class Batches:
         self._plain_run("6: the same batch again", expected=0)
         self._plain_run("7: the records since then", expected=LATER)
 
-    def claims(self) -> dict[str, str]:
-        missing, duplicated = duplicated_or_missing(self.output, self.produced)
+    def claims(self) -> list[Claim]:
         ends = {number: end for number, (_, end) in self.kafka.offset_bounds(self.topic).items()}
         committed = self._committed()
-        return {
-            f"each of {self.produced:,} records is in the output": f"{missing} are missing" * bool(missing),
-            "no record is there twice": f"{duplicated} are" * bool(duplicated),
-            f"the consumer group is at the end of each partition, {ends}": (
-                f"it is at {committed}" * (committed != ends)
-            ),
-        }
+        at_the_end = f"the consumer group is at the end of each partition, {ends}"
+        return [
+            *each_record_once(self.output, self.produced),
+            (at_the_end, committed == ends, f"it is at {committed}"),
+        ]
 
     def _produce(self, count: int) -> None:
         first = self.produced

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from testbed.checks import rows_of_delta
 from testbed.demo.airflow import DemoAirflow
-from testbed.demo.shown import Row, step
+from testbed.demo.shown import Claim, Row, step
 from testbed.topics import Topics
 
 PARTITIONS, CUSTOMERS = 3, 1_000
@@ -42,19 +42,18 @@ class Customers:
         self._produce(NEW, "Lyon")
         self._run("11: some move, some are deleted")
 
-    def claims(self) -> dict[str, str]:
+    def claims(self) -> list[Claim]:
         rows = rows_of_delta(self.tables / "current")
         found = sorted((row["id"], row["city"]) for row in rows if not row["kafka_deleted"])
         deleted = sorted(row["id"] for row in rows if row["kafka_deleted"])
-        gone = sorted(self.seen - set(self.current))
+        current, gone = sorted(self.current.items()), sorted(self.seen - set(self.current))
         changes = len(rows_of_delta(self.tables / "changes"))
-        return {
-            f"{len(self.current):,} customers are one row each, with the newest city": (
-                f"{len(found):,} rows, or an older city" * (found != sorted(self.current.items()))
-            ),
-            f"{len(gone):,} deleted customers are marked as deleted": f"{len(deleted):,} are" * (deleted != gone),
-            f"the other table has all {self.produced:,} changes": f"it has {changes:,}" * (changes != self.produced),
-        }
+        as_rows = f"{len(current):,} customers are one row each, with the newest city"
+        return [
+            (as_rows, found == current, f"{len(found):,} rows, or an older city"),
+            (f"{len(gone):,} deleted customers are marked as deleted", deleted == gone, f"marked are {len(deleted):,}"),
+            (f"the other table has all {self.produced:,} changes", changes == self.produced, f"it has {changes:,}"),
+        ]
 
     def _produce(self, customers: range, city: str | None, *, tombstone: bool = False) -> None:
         """Change these customers.

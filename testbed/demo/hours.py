@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from testbed.checks import duplicated_or_missing, rows_by_batch, values_of
-from testbed.demo.shown import Row, step
+from testbed.checks import rows_by_batch, values_of
+from testbed.demo.shown import Claim, Row, each_record_once, step
 from testbed.standalone import StandaloneAirflow
 from testbed.topics import Topics
 
@@ -50,15 +50,12 @@ class Hours:
         self._wait([self._start(HOURS)])
         self._row("the next hour", 0)
 
-    def claims(self) -> dict[str, str]:
-        missing, duplicated = duplicated_or_missing(self.output, self.produced)
-        batches = len(rows_by_batch(self.output))
-        return {
-            f"each of {self.produced:,} records is in the output, late ones too": f"{missing} are missing"
-            * bool(missing),
-            "no record is there twice": f"{duplicated} are" * bool(duplicated),
-            f"each of {HOURS} hours has a batch of its own": f"{batches} batches" * (batches < HOURS),
-        }
+    def claims(self) -> list[Claim]:
+        hours = len(rows_by_batch(self.output))
+        return [
+            *each_record_once(self.output, self.produced),
+            (f"each of {HOURS} hours has a batch of its own", hours >= HOURS, f"{hours} have"),
+        ]
 
     def _produce(self, hour: int, count: int) -> None:
         first, start = self.produced, round((self.day + timedelta(hours=hour)).timestamp() * 1000)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from testbed.checks import rows_by_batch, rows_of_delta
 from testbed.demo.airflow import DemoAirflow
-from testbed.demo.shown import Row, step
+from testbed.demo.shown import Claim, Row, step
 from testbed.topics import Topics
 
 PARTITIONS, FIRST, MORE = 3, 5_000, 2_000
@@ -29,23 +29,24 @@ class Orders:
         self._produce(MORE, discount="0.50")
         self._run("9: a column is added", {"schema": WITH_DISCOUNT})
 
-    def claims(self) -> dict[str, str]:
+    def claims(self) -> list[Claim]:
         rows, bad = rows_of_delta(self.table), self._bad()
         ids = sorted(row["id"] for row in rows)
         good = sorted(json.loads(value)["id"] for value in self.produced if value.startswith(b"{"))
         days = sorted({str(row["day"]) for row in rows})
         discounts = sum(row.get("discount") is not None for row in rows)
         with_discount = sum(b"discount" in value for value in self.produced)
-        return {
-            f"{len(ids):,} rows + {bad} bad records = {len(self.produced):,} produced": (
-                "they are not" * (len(ids) + bad != len(self.produced))
+        total = f"{len(ids):,} rows + {bad} bad records = {len(self.produced):,} produced"
+        return [
+            (total, len(ids) + bad == len(self.produced), "they are not"),
+            ("each good order is one row of the table", ids == good, "some are missing, or there twice"),
+            ("the table has a partition for each of two days", len(days) == 2, f"its days are {days}"),
+            (
+                f"{with_discount:,} rows have a value in the new column",
+                discounts == with_discount,
+                f"{discounts:,} have",
             ),
-            "each good order is one row of the table": "some are missing, or there twice" * (ids != good),
-            "the table has a partition for each of two days": f"its days are {days}" * (len(days) != 2),
-            f"{with_discount:,} rows have a value in the new column": (
-                f"{discounts:,} have" * (discounts != with_discount)
-            ),
-        }
+        ]
 
     def _produce(self, count: int, **more: object) -> None:
         first = len(self.produced)

@@ -1,9 +1,14 @@
 """What the demo prints: steps with their time, a table for each part, and claims that hold or end it."""
 
 import time
+from pathlib import Path
 from typing import Protocol
 
+from testbed.checks import duplicated_or_missing
+
 Row = tuple[str, ...]
+Claim = tuple[str, bool, str]
+"""A sentence, whether it is so, and what was found instead."""
 
 
 class DemoFailed(Exception):
@@ -13,18 +18,14 @@ class DemoFailed(Exception):
 class Part(Protocol):
     """A part of the demo: a topic, a DAG, and its runs.
 
-    :ivar topic: the topic it creates.
     :ivar rows: its table; the first row has the titles.
     """
 
-    topic: str
     rows: list[Row]
 
     def run(self) -> None: ...
 
-    def claims(self) -> dict[str, str]:
-        """For each claim what speaks against it; empty where it holds."""
-        ...
+    def claims(self) -> list[Claim]: ...
 
 
 def step(message: str) -> None:
@@ -39,11 +40,20 @@ def show(part: Part) -> None:
     print()
     _print_table(part.rows)
     print()
-    for claim, otherwise in part.claims().items():
-        print(f"  NOT SO: {claim}: {otherwise}" if otherwise else f"  ok: {claim}")
-        if otherwise:
-            raise DemoFailed(f"{claim}: {otherwise}")
+    for claim, holds, found in part.claims():
+        if not holds:
+            raise DemoFailed(f"it is not so that {claim}: {found}")
+        print(f"  ok: {claim}")
     print(flush=True)
+
+
+def each_record_once(output: Path, produced: int) -> list[Claim]:
+    """Claims about an output whose values are the numbers from 0 to ``produced``."""
+    missing, duplicated = duplicated_or_missing(output, produced)
+    return [
+        (f"each of {produced:,} records is in the output", not missing, f"missing: {missing:,}"),
+        ("no record is there twice", not duplicated, f"rows too many: {duplicated:,}"),
+    ]
 
 
 def _print_table(rows: list[Row]) -> None:
