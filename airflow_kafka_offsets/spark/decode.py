@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
 RAW = {"value": "kafka_raw_value", "key": "kafka_raw_key"}
 _DECODED = {"value": "kafka_decoded_value", "key": "kafka_decoded_key"}
@@ -27,6 +28,7 @@ SETTINGS = {
     "spark.sql.caseSensitive": "false",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.legacy.json.allowEmptyString.enabled": "false",
+    "spark.sql.json.enablePartialResults": "true",  # where one field does not decode, the others are there
 }
 """What the meaning of a record depends on. The job's session has these values, whatever the cluster's defaults are."""
 
@@ -90,6 +92,21 @@ class Decoder:
             yield f.expr(
                 f"CASE WHEN {raw} IS NOT NULL AND NOT {is_whole} THEN 'the {self.name} is not Avro of the schema' END"
             )
+
+    def misfit(self, of: StructType) -> Column:
+        """The first field of a JSON object that did not decode, and the type that it does not have; else empty.
+
+        :param of: the columns of a frame with what :meth:`decode` makes. A field in it is null if it did not decode.
+        """
+        if self.given["format"] != "json":
+            return f.lit("")
+        types = {field.name: field.dataType.simpleString() for field in of[self.decoded].dataType.fields}  # type: ignore[attr-defined]
+        texts = f.col(self.raw).cast("string"), f.to_json(self.decoded)
+        given, decoded = (f.from_json(text, "MAP<STRING, STRING>") for text in texts)
+        names = f.map_keys(f.map_filter(given, lambda _, value: value.isNotNull()))
+        known = f.create_map(*(f.lit(word) for pair in types.items() for word in pair))
+        name = f.get(f.array_intersect(f.array_except(names, f.map_keys(decoded)), f.map_keys(known)), f.lit(0))
+        return f.coalesce(f.concat(f.lit(": "), name, f.lit(" is not "), known[name]), f.lit(""))
 
     def _avro(self) -> Column:
         from pyspark.sql.avro.functions import from_avro

@@ -88,8 +88,9 @@ class Fates:
     def bad(self) -> DataFrame:
         """Bad records, as Kafka has them."""
         names = {name: name for name in (*SOURCE, "timestamp", "headers") if name in self.visible}
-        columns = (f.col(column).alias(name) for name, column in {**names, **RAW, "reason": REASON}.items())
-        return self.all.where(f.col(REASON) != "").select(*columns)
+        columns = (f.col(column).alias(name) for name, column in {**names, **RAW}.items())
+        misfits = (decoder.misfit(self.all.schema) for decoder in self.decoders)
+        return self.all.where(f.col(REASON) != "").select(*columns, f.concat(REASON, *misfits).alias("reason"))
 
     def scan(self) -> DataFrame:
         """Topic, partition and offset of every record, and its fate."""
