@@ -36,7 +36,7 @@ def require_accessible(page: Any) -> None:
 def picture(shown: Any, name: str, of: Any) -> None:
     """:param shown: the page; a test's own folders say nothing to a reader."""
     if os.environ.get("PAGE_PICTURES"):
-        for text in shown.locator(".about b").all():
+        for text in shown.locator(".about b, .todo code").all():
             text.evaluate("said => said.textContent = said.textContent.replace(/file:.*/, 's3://lake/kafka_offsets')")
             text.evaluate("said => said.textContent = said.textContent.replace(/files:.*/, 'files:/lake/orders')")
         of.screenshot(path=PICTURES / f"page-{name}.png")
