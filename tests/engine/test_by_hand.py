@@ -148,6 +148,7 @@ def test_an_acknowledgement_of_an_unfinished_batch_keeps_what_another_client_wro
     moved = {tp(0): CommittedOffset(3)}
     cluster.commit_as_somebody_else("lake", moved)
     assert by_hand.acknowledge(Look(pipeline.request(), cluster), pipeline.log, pipeline.log.newest(), ME)
+    skip(pipeline, 0, 12, 13)
     assert pipeline.log.seen(pipeline.log.newest()) == moved
     assert ranges_of(pipeline.whole_run("b"))[0] == (10, 20)
 

@@ -227,6 +227,15 @@ def test_the_oldest_of_many_stretches_are_merged_and_what_lies_between_is_said(
         plan(pipeline, 1, 2)
 
 
+def test_an_acknowledgement_of_a_run_is_of_its_own_window(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    cluster.produce(tp(0), [at(0.5), at(1.5)])
+    works = [pipeline.work(f"w{hour}", pipeline.window(at(hour), at(hour + 1))) for hour in range(2)]
+    for work in works:
+        pipeline.begin(work)
+    pipeline.work("w0", pipeline.window(at(0), at(1), conf={"acknowledge": "the output was moved"}))
+    assert [pipeline.log.existing(number).acknowledged for number in (1, 2)] == [1, 0]
+
+
 def test_a_lost_log_and_another_cluster_are_refused(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
     pipeline.airflow.has_succeeded_before = True
     with pytest.raises(CheckpointLost):
