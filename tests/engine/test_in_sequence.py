@@ -105,6 +105,7 @@ def test_a_cleared_run_writes_the_batch_that_it_committed_again(cluster: InMemor
     produce(cluster, 0, 5)
     again = pipeline.work("a")
     assert (again.key, ranges_of(again), again.starts_job) == (first.key, ranges_of(first), True)
+    assert pipeline.log.newest().after == 1
     with pytest.raises(ReadNotVerified, match="no later Spark job"):
         pipeline.commit(again)
     pipeline.drive(again)
@@ -258,7 +259,9 @@ def test_a_request_that_has_changed_is_for_the_next_batch(cluster: InMemoryClust
     produce(cluster, 0, 10)
     pipeline.work("a")
     cluster.delete_records(tp(0), 4)
-    work = pipeline.work("a", topics=["payments"], on_data_loss="advance")
+    pipeline.connection = {"isolation.level": "read_committed"}
+    work = pipeline.work("a", topics=["payments"], require_report=False, on_data_loss="advance")
+    assert (work.batch.plan.isolation_level, work.batch.plan.require_report) == ("read_uncommitted", True)
     assert {tp: planned[:2] for tp, planned in work.body.ranges.items() if tp.partition == 0} == {tp(0): (4, 10)}
 
 
