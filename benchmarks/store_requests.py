@@ -1,23 +1,26 @@
-"""What a run asks of a checkpoint location on S3, counted at the server: as much at batch 10,000 as at batch 10.
+"""What a run asks of a checkpoint location and of an output on S3: as much at batch 10,000 as at batch 10.
 
 ``python -m benchmarks.store_requests`` (``make bench-store``) starts an S3 server with a proxy before it. It lets the
-engine make the history of a pipeline in memory, puts that on the server, and counts what the tasks of the next run ask
+engine make the history of a pipeline in memory, lays that on the server, and counts what the tasks of the next run ask
 for, each task as a process of its own asks: Airflow's side by obstore, the driver by Spark's s3a. The cluster is one in
-memory. ``--quick`` makes a history of 300 batches.
+memory. Drivers and merges with an output are in :mod:`benchmarks.outputs`. ``--quick`` makes a history of 300 batches.
+The server needs Go.
 
 It ends with an error if a task asks for more than it may, or for more than at batch 10.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.engine.commit import needs_job
@@ -29,11 +32,14 @@ from airflow_kafka_offsets.spark import Batch, for_each_batch
 from airflow_kafka_offsets.store.memory import MemoryStore
 from airflow_kafka_offsets.store.open import open_store
 from airflow_kafka_offsets.store.protocol import Store
+from benchmarks import outputs
 from benchmarks.measured import options, say, show
+from benchmarks.outputs import Outputs
 from testbed.http_proxy import HttpProxy
-from testbed.jars import s3a_jars, spark_jars
+from testbed.jars import delta_jars, iceberg_jars, s3a_jars, spark_jars
 from testbed.java import find_java
-from testbed.s3_server import KEY, SECRET, S3Server
+from testbed.s3_files import S3Files
+from testbed.s3_server import KEY, SECRET
 from testbed.spark import SHORT_JOBS, SMALL_QUERIES, s3a_conf, spark_conf, spark_env
 from tests.cluster.memory import InMemoryCluster
 from tests.engine.pipeline import HOUR, TOPIC, Pipeline, tp
@@ -43,7 +49,9 @@ if TYPE_CHECKING:
 
 BUCKET, PARTITIONS = "checkpoints", 10
 BEGIN_MS = 1_600_000_000_000 // HOUR * HOUR
-LIMITS = {"resolve": 12, "Spark task, before it submits": 3, "driver": 16, "commit": 13}
+LIMITS = {"resolve": 12, "Spark task, before it submits": 3, "driver": 10, "commit": 12}
+"""The driver's: a list of the batch's folder, the header, the body, the job object (and its size), begun, a list
+behind it, a list by the sink before it writes, a list before the report, the report."""
 VERBS = ("LIST", "GET", "HEAD", "PUT", "DELETE")
 JOB = job_object(Files("/lake/orders"))
 
@@ -113,22 +121,28 @@ class ByWindow(InSequence):
 
 @dataclass
 class Server:
-    """The S3 server, and the proxy that counts."""
+    """The S3 server, and the proxy that counts.
 
+    :ivar bucket: the server's folder of it.
+    """
+
+    bucket: Path
     proxy: HttpProxy
     spark: SparkSession
     asked: dict[str, Counter[str]] = field(default_factory=dict)
 
-    def open(self, folder: str, endpoint: str | None = None) -> Store:
+    def open(self, folder: str) -> Store:
         """As a process of its own opens it."""
         keys = {"access_key_id": KEY, "secret_access_key": SECRET, "region": "us-east-1"}
-        return open_store(f"s3://{BUCKET}/{folder}", lambda _: {"endpoint": endpoint or self.proxy.url, **keys})
+        return open_store(f"s3://{BUCKET}/{folder}", lambda _: {"endpoint": self.proxy.url, **keys})
 
     def fill(self, folder: str, objects: dict[str, bytes]) -> None:
-        """Put the history there, past the proxy."""
-        store = self.open(folder, self.proxy.target)
-        with ThreadPoolExecutor(8) as pool:
-            assert all(pool.map(store.create, *zip(*objects.items(), strict=True)))
+        """Lay the history there as files, with the entity tags that the server gives to objects."""
+        for name, data in objects.items():
+            file = self.bucket / folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+            os.setxattr(file, "user.etag", b'"%s"' % hashlib.md5(data).hexdigest().encode())
 
     @contextmanager
     def counting(self, task: str) -> Iterator[None]:
@@ -168,8 +182,7 @@ class NoSink:
         batch.look()
 
     def read_back(self, batch: Batch) -> DataFrame:
-        offsets = [(r.topic, r.partition, offset) for r in batch.ranges for offset in range(r.start, r.end)]
-        return batch.spark.createDataFrame(offsets, "topic STRING, partition INT, offset BIGINT")
+        return outputs.planned_rows(batch)
 
 
 def verb_of(method: str, path: str) -> str:
@@ -181,8 +194,9 @@ def spark_on(endpoint: str) -> SparkSession:
 
     java = find_java(say)
     os.environ.update(spark_env(java) | SHORT_JOBS)  # nothing is timed
-    jars = [*spark_jars(java, say), *s3a_jars(java, say)]
-    settings = {**spark_conf(jars), **SMALL_QUERIES, **s3a_conf(endpoint), "spark.log.level": "ERROR"}
+    jars = [jar for of in (spark_jars, s3a_jars, delta_jars, iceberg_jars) for jar in of(java, say)]
+    settings = {**spark_conf(jars), **SMALL_QUERIES, **s3a_conf(endpoint), **outputs.SETTINGS}
+    settings |= {"spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false"}
     return SparkSession.builder.appName("store requests").config(map=settings).getOrCreate()
 
 
@@ -212,18 +226,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     numbers = (10, 300 if asked.quick else 10_000)
     rows: list[tuple[object, ...]] = []
     dear: list[str] = []
-    with S3Server(say=say) as s3, HttpProxy(s3.endpoint) as proxy:
-        s3.create_bucket(BUCKET)
-        server = Server(proxy, spark_on(proxy.url))
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-store-") as folder,
+        S3Files(Path(folder) / "buckets", say, metadata=True) as s3,
+        HttpProxy(s3.endpoint) as proxy,
+    ):
+        for bucket in (BUCKET, outputs.BUCKET):
+            s3.create_bucket(bucket)
+        server = Server(s3.folder / BUCKET, proxy, spark_on(proxy.url))
         for kind in (InSequence, ByWindow):
             few, many = (measure(server, kind(), number) for number in numbers)
             for task, limit in LIMITS.items():
                 verbs = ", ".join(f"{many[task][verb]} {verb}" for verb in VERBS if many[task][verb])
-                rows.append((kind.kind, task, few[task].total(), many[task].total(), limit, verbs))
+                rows.append((kind.kind, f"{task}: requests", few[task].total(), many[task].total(), limit, verbs))
                 dear += [f"{kind.kind}, {problem}" for problem in problems(task, few[task], many[task])]
+        lake = Outputs(server.spark, s3.folder / outputs.BUCKET, proxy.seen, Path(folder) / "checkpoints")
+        for kind_of_output in outputs.KINDS:
+            asked_first, asked_last = (lake.measure(kind_of_output, number) for number in numbers)
+            for task, counts in asked_last.items():
+                for what, count in counts.items():
+                    most = asked_first[task][what]
+                    rows.append((f"into {kind_of_output}", f"{task}: {what}", most, count, most, ""))
+                    if count > most:
+                        dear.append(f"into {kind_of_output}, {task}: {count} {what}, and {most} at batch {numbers[0]}")
     columns = ("pipeline", "task", f"batch {numbers[0]}", f"batch {numbers[1]:,}", "at most", "of which")
-    sentence = "Nothing that a run asks of its checkpoint location grows with the batches before it."
-    show("store_requests", "Requests to a checkpoint location on S3", columns, rows, sentence, "obstore", "pyspark",
+    sentence = "Nothing that a run asks of its checkpoint location and its output grows with the batches before it."
+    show("store_requests", "What a run asks of S3", columns, rows, sentence, "obstore", "pyspark",
          write=asked.write)  # fmt: skip
     print(*dear, sep="\n", file=sys.stderr)
     return 1 if dear else 0

@@ -1,0 +1,157 @@
+"""What a driver asks of an output that has many batches: files, requests, and calls to its JVM.
+
+The output is on an S3 server. Its history is made in a few commits: files of many batches each, or a folder of a batch
+with a file. The driver is the packaged one, with rows of its planned offsets in place of Kafka's records.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from airflow_kafka_offsets.rows.config import Delta, Files, Iceberg, Merge, SinkConfig
+from airflow_kafka_offsets.rows.job import job_object
+from airflow_kafka_offsets.spark import Batch, for_each_batch
+from airflow_kafka_offsets.spark.jobs.merge_batches import merge_batches
+from airflow_kafka_offsets.spark.sinks import plain_sink
+from airflow_kafka_offsets.spark.sinks.files import FilesSink
+from airflow_kafka_offsets.spark.sinks.table import TableSink
+from testbed.http_proxy import Request
+from tests.spark.plans import PlannedBatch, Plans
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BUCKET, FILES, PARTITIONS = "lake", 50, 10
+SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
+    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.delta.logStore.s3a.impl": "io.delta.storage.S3SingleDriverLogStore",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+    "spark.sql.catalog.lake.type": "hadoop",
+    "spark.sql.catalog.lake.warehouse": f"s3a://{BUCKET}/iceberg",
+}
+KINDS: Mapping[str, tuple[Callable[[str], SinkConfig], str]] = {
+    "Files": (Files, f"s3a://{BUCKET}/files/to_{{}}"),
+    "Delta": (Delta, f"s3a://{BUCKET}/delta/to_{{}}"),
+    "Iceberg": (Iceberg, "lake.db.to_{}"),
+}
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A sink that is given a row for each planned offset, whatever Kafka has."""
+
+    sink: FilesSink | TableSink
+
+    @property
+    def output(self) -> str:
+        return self.sink.output
+
+    def check(self, spark: SparkSession, pipeline: str) -> None:
+        self.sink.check(spark, pipeline)
+
+    def write(self, batch: Batch, rows: DataFrame) -> None:
+        self.sink.write(batch, planned_rows(batch))
+
+    def read_back(self, batch: Batch) -> DataFrame:
+        return self.sink.read_back(batch)
+
+
+def planned_rows(batch: Batch) -> DataFrame:
+    offsets = [(r.topic, r.partition, offset) for r in batch.ranges for offset in range(r.start, r.end)]
+    rows = batch.spark.createDataFrame(offsets, "topic STRING, partition INT, offset BIGINT")
+    return rows.selectExpr("*", "CAST(partition AS STRING) AS id").coalesce(1)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """
+    :ivar bucket: the server's folder of it.
+    :ivar seen: the requests that the server has had.
+    :ivar checkpoints: a folder.
+    """
+
+    spark: SparkSession
+    bucket: Path
+    seen: list[Request]
+    checkpoints: Path
+
+    def measure(self, kind: str, number: int) -> dict[str, dict[str, int]]:
+        """What the driver of batch ``number`` asks for and, behind its commit, a merge; by task and what is counted."""
+        output, place = KINDS[kind][0], KINDS[kind][1].format(number)
+        merge = None if kind == "Files" else Merge(f"{place}_entities", ["id"])
+        job = job_object(output(place), merge=merge)
+        sink = plain_sink(job["sink"], job["output"])
+        plans = Plans(self.checkpoints / f"{kind}-{number}", "nowhere:9092")
+
+        def run(batch: PlannedBatch) -> dict[str, dict[str, int]]:
+            arguments = batch.arguments(batch.job(job))
+            asked = {"driver": self._counted(lambda: for_each_batch(self.spark, Planned(sink), arguments))}
+            assert batch.problems() == []
+            batch.append("commit", output=job["output"])
+            if merge is not None:
+                asked["merge"] = self._counted(lambda: merge_batches(self.spark, arguments))
+            return asked
+
+        run(_planned(plans, 1))
+        before = _planned(plans, number - 1).append("commit", output=job["output"])
+        if isinstance(sink, FilesSink):
+            self._add_folders(sink, before)
+        else:
+            self._add_rows(sink, before)
+            self.spark.sql(f"UPDATE {plain_sink(job['merge']['sink']).name} SET kafka_batch = '{before.key}'")
+        return run(_planned(plans, number))
+
+    def _counted(self, work: Callable[[], object]) -> dict[str, int]:
+        first, calls = len(self.seen), Counter[bool]()
+        with counting_calls(self.spark, calls):
+            work()
+        asked = self.seen[first:]
+        read = {unquote(r.path) for r in asked if r.method == "GET" and r.path.endswith(".parquet")}
+        return {"data files": sum("_delta_log" not in path for path in read), "requests": len(asked),
+                "calls to the JVM": calls[True]}  # fmt: skip
+
+    def _add_folders(self, sink: FilesSink, last: PlannedBatch) -> None:
+        """Batches 2 to ``last``, each with the file of the first."""
+        (written,) = (self.bucket / sink.path.removeprefix(f"s3a://{BUCKET}/")).glob("kafka_batch=*/part-*")
+        for number in range(2, last.number + 1):
+            folder = written.parents[1] / f"kafka_batch={number:010}{last.key[10:]}"
+            folder.mkdir()
+            (folder / written.name).hardlink_to(written)
+
+    def _add_rows(self, sink: TableSink, last: PlannedBatch) -> None:
+        """Batches 2 to ``last``, in one commit and in files of many batches each, as after a compaction."""
+        key = f"concat(lpad(CAST(id AS STRING), 10, '0'), '{last.key[10:]}') AS kafka_batch"
+        rows = self.spark.range(2, last.number + 1).selectExpr(
+            key, "'orders' AS topic", "0 AS partition", "id AS offset", "'0' AS id"
+        )
+        rows.repartitionByRange(FILES, "kafka_batch").writeTo(sink.name).append()
+
+
+def _planned(plans: Plans, number: int) -> PlannedBatch:
+    return plans.batch({("orders", n): (number - 1, number) for n in range(PARTITIONS)}, number=number)
+
+
+@contextmanager
+def counting_calls(spark: SparkSession, calls: Counter[bool]) -> Iterator[None]:
+    """Count what Python asks of the JVM, without what it gives back to it when it collects garbage."""
+    client = spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr]
+    send = client.send_command
+
+    def counted(command: str, *more: Any, **named: Any) -> Any:
+        calls[not command.startswith("m\n")] += 1
+        return send(command, *more, **named)
+
+    client.send_command = counted
+    try:
+        yield
+    finally:
+        del client.send_command
