@@ -330,6 +330,10 @@ into files. "Killed" is SIGKILL at the moment that the row names, and the test p
 all files of the output, asks Kafka for the group, and checks that no batch number is missing and every batch is
 committed. To act on a failed run yourself, see [Red run](red-run.md).
 
+Drivers that write files, Delta or Iceberg, and merges into entity tables, are killed before and after they begin, in
+the write, and before and after their report (`tests/spark/sinks/test_drivers.py`, `tests/spark/merge`): readers see the
+old rows or the new ones (of files also none, between the two renames), and the next attempt ends the work.
+
 """
 
 

@@ -22,16 +22,13 @@ EXTENSIONS = "io.delta.sql.DeltaSparkSessionExtension,org.apache.iceberg.spark.e
 
 
 @pytest.fixture(scope="session")
-def spark(
-    java: Java,
-    spark_environment: Mapping[str, str],
-    spark_settings: Mapping[str, str],
-    s3a_jars: list[Path],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[SparkSession]:
+def session_settings(
+    java: Java, spark_settings: Mapping[str, str], s3a_jars: list[Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    """Of every session of these tests."""
     lake = tmp_path_factory.mktemp("lake")
     more = [*s3a_jars, *jars.avro_jars(java), *jars.delta_jars(java), *jars.iceberg_jars(java)]
-    settings = {
+    return {
         **spark_settings,
         **SMALL_QUERIES,
         "spark.jars": ",".join([spark_settings["spark.jars"], *map(str, more)]),
@@ -45,10 +42,14 @@ def spark(
         "spark.sql.shuffle.partitions": "2",
         "spark.log.level": "OFF",
     }
+
+
+@pytest.fixture(scope="session")
+def spark(spark_environment: Mapping[str, str], session_settings: Mapping[str, str]) -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in spark_environment.items():
             patch.setenv(name, value)
-        session = SparkSession.builder.appName("tests").config(map=settings).getOrCreate()
+        session = SparkSession.builder.appName("tests").config(map=dict(session_settings)).getOrCreate()
         yield session
         session.stop()
 

@@ -100,11 +100,16 @@ class Output:
 
 def sink_at(kind: str, folder: Path, **members: Any) -> FilesSink | TableSink:
     """A sink of a kind, at a place of the test's own."""
+    return plain_sink(members_at(kind, folder, **members))
+
+
+def members_at(kind: str, folder: Path, **members: Any) -> dict[str, Any]:
+    """The same sink as the job object has it."""
     place: dict[str, Any] = {"format": kind, "path": f"{folder}/{kind}", "table": None}
     if kind == "iceberg":
         place = {"format": kind, "path": None, "table": f"lake.db.{folder.name.replace('-', '_')}"}
     given = {"partition_by": [], "evolve": None, "file_format": "parquet" if kind == "files" else None}
-    return plain_sink({**place, **given, **members})
+    return {**place, **given, **members}
 
 
 def rows(*offsets: int, day: str = "2026-11-22", value: str = "v") -> list[Row]:
