@@ -9,6 +9,7 @@ import json
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ class Reader:
             "localhost:9092": self.broker.bootstrap_servers,
             "orders_to_lake": self.dag_id,
             "orders_by_my_job": self.dag_id,
+            "orders_by_hour": self.dag_id,
             "orders-to-lake": self.group,
             '"orders", f': f'"{self.topic}", f',
             '["orders"]': f'["{self.topic}"]',
@@ -66,16 +68,17 @@ class Reader:
     def python(self, page: str, having: str) -> None:
         exec(compile(self.own(self.block(page, having).code), page, "exec"), {"__name__": page})
 
-    def run(self, page: str, having: str, **other: str) -> RunResult:
+    def run(self, page: str, having: str, at: datetime | None = None, **other: str) -> RunResult:
         """One run of the page's DAG.
 
+        :param at: when it runs: its data interval is the one that ends then.
         :param other: texts that are another one in this run.
         """
         code = self.own(self.block(page, having).code)
         for text, instead in other.items():
             code = code.replace(f'"{text}": 2', f'"{text}": {instead}')
         self.file.write_text(code)
-        return run_dag(load_dag(self.file, self.dag_id))
+        return run_dag(load_dag(self.file, self.dag_id), logical_date=at)
 
     def command(self, page: str, having: str) -> str:
         """What the page's first command with these words prints; it ends with status 0."""
@@ -122,6 +125,7 @@ def test_the_first_batch_from_the_producer_to_the_lag(reader: Reader) -> None:
     assert "SELECT" in reader.command("monitor.md", "--sql")
 
 
+@pytest.mark.slow
 def test_a_bad_record_fails_the_batch_and_is_skipped_by_the_printed_command(reader: Reader) -> None:
     reader.python("first-batch.md", "Producer")
     reader.broker.produce(reader.topic, [(0, None, b"not JSON", None)])
@@ -136,6 +140,27 @@ def test_a_bad_record_fails_the_batch_and_is_skipped_by_the_printed_command(read
     assert reader.command("reset-and-skip.md", "--start current")
 
 
+@pytest.mark.slow
+def test_a_late_record_is_in_the_next_window_and_a_window_is_written_again_in_place(reader: Reader) -> None:
+    hour, next_hour = (datetime(2026, 11, 20, n, tzinfo=UTC) for n in (10, 11))
+
+    def produce(*times: datetime) -> None:
+        records = [(0, None, at.isoformat().encode(), round(at.timestamp() * 1000)) for at in times]
+        reader.broker.produce(reader.topic, records)
+
+    def window(start: datetime) -> list[int]:
+        assert reader.run("backfill.md", "with DAG(", at=start + timedelta(hours=1)).state == "success"
+        return sorted(row["offset"] for row in reader.values("by-hour"))
+
+    produce(hour)
+    assert window(hour) == [0]
+    produce(hour, next_hour)  # the first one is late
+    assert window(next_hour) == [0, 1, 2]
+    assert "is in batch 2" in reader.command("backfill.md", "--offset")
+    assert window(hour) == [0, 1, 2]
+
+
+@pytest.mark.slow
 def test_a_job_of_the_readers_own_reports(reader: Reader) -> None:
     job = reader.block("existing-dag.md", "for_each_batch").code
     (reader.lake / "orders_job.py").write_text(reader.own(job))
