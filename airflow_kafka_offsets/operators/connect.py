@@ -59,7 +59,7 @@ class SparkConnectBatchOperator(BatchTask, BaseOperator):
             self._spark.interruptTag(self._tag)
 
     def _run_job(self, given: Given, context: Any) -> None:
-        from airflow_kafka_offsets.spark.errors import BadRecords, InvalidJob, OtherOutput
+        from airflow_kafka_offsets.spark.errors import BatchError
 
         store = log_of(given).store
         with self._kafka(given, {}) as settings, self._session(given) as spark:
@@ -67,8 +67,10 @@ class SparkConnectBatchOperator(BatchTask, BaseOperator):
                 spark.conf.set(name, value)
             try:
                 self._job(spark, self.plan["arguments"], DriverStore(store.get, store.create, store.list))
-            except (BadRecords, InvalidJob, OtherOutput) as error:
-                raise AirflowFailException(str(error)) from error
+            except BatchError as error:
+                if error.is_final:
+                    raise AirflowFailException(str(error)) from error
+                raise
 
     def _job(self, spark: Any, arguments: Sequence[str], store: DriverStore) -> None:
         from airflow_kafka_offsets.spark.jobs.write_batch import write_batch

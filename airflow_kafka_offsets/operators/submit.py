@@ -19,7 +19,12 @@ from airflow_kafka_offsets.hooks.spark_installation import (
     missing_variables,
     settings_of,
 )
-from airflow_kafka_offsets.hooks.versions import AirflowNotFoundException, BaseHook
+from airflow_kafka_offsets.hooks.versions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowNotFoundException,
+    BaseHook,
+)
 from airflow_kafka_offsets.operators.spark_task import BatchTask
 
 if TYPE_CHECKING:
@@ -31,6 +36,8 @@ PACKAGED_JOB = str(Path(airflow_kafka_offsets.__file__).with_name("spark") / "jo
 # each assigned partition with each, so many partitions need the second one.
 _FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _FEW_RECORDS, _FEW_PARTITIONS = 100_000, 1_000
+
+_NO_RETRY = "Error code is: 78."  # docs/job-contract.md; the provider's operator says the status in these words
 
 
 class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
@@ -51,7 +58,7 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
     :param fast_start: start the driver's JVM with ``-XX:TieredStopAtLevel=1 -XX:+UseSerialGC`` for batches of at most
         100,000 records and 1,000 partitions, in client mode.
     :raises AirflowFailException: this worker has no ``spark-submit`` or no Java, or the credentials cannot be handed
-        over; nothing was submitted.
+        over, and nothing was submitted; or the job has ended with status 78: no retry can mend it.
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "plan")
@@ -81,7 +88,12 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
         configured = self._complete(given, self.plan["formats"])
         with self._kafka(given, configured) as settings:
             self.conf = {**(self.conf or {}), **settings}
-            SparkSubmitOperator.execute(self, context)
+            try:
+                SparkSubmitOperator.execute(self, context)
+            except AirflowException as error:
+                if _NO_RETRY in str(error):
+                    raise AirflowFailException(str(error)) from None
+                raise
 
     # ── what this worker's Spark lacks ────────────────────────────────────────────────────────────────────────────────
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+NO_RETRY = 78
+"""The exit status of a job after an error that no retry can mend (docs/job-contract.md)."""
+
 
 class BatchError(Exception):
     """A driver stops. Nothing is reported, so nothing that it wrote is verified.
@@ -15,9 +18,11 @@ class BatchError(Exception):
     :param cause: why, with both values where two differ.
     :param remedy: what to do, as a parameter or a line to copy.
     :cvar code: of its page: ``kafka-offsets explain AKO-404``.
+    :cvar is_final: no retry can mend it.
     """
 
     code: ClassVar[str]
+    is_final: ClassVar[bool] = False
 
     def __init__(self, what: str, cause: str, remedy: str) -> None:
         super().__init__(what, cause, remedy)
@@ -31,18 +36,21 @@ class InvalidJob(BatchError):
     """Arguments, settings, the job object or a frame are wrong: the author of the DAG or of the job corrects them."""
 
     code = "AKO-405"
+    is_final = True
 
 
 class OtherOutput(BatchError):
     """The job would write another output than before, or an output that carries another pipeline's name."""
 
     code = "AKO-403"
+    is_final = True
 
 
 class BadRecords(BatchError):
     """There are more bad records than the job accepts."""
 
     code = "AKO-404"
+    is_final = True
 
 
 class LateAttempt(BatchError):

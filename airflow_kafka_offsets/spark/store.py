@@ -73,9 +73,11 @@ class HadoopStore:
 
     def get(self, name: str) -> bytes | None:
         def read() -> bytes:
-            path, status = self._path(f"{self.root}/{name}"), self._listed.get(name)
-            known = None if status is None else self._system.openFile(path).withFileStatus(status).build().get()
-            with closing(known or self._system.open(path)) as stream:
+            if (status := self._listed.get(name)) is None:
+                opened = self._system.open(self._path(f"{self.root}/{name}"))
+            else:  # by its own path: Hadoop 3.3 refuses another spelling
+                opened = self._system.openFile(status.getPath()).withFileStatus(status).build().get()
+            with closing(opened) as stream:
                 return bytes(stream.readAllBytes())
 
         data: bytes | None = self._ask("read", name, read)

@@ -33,6 +33,7 @@ AVRO = "org.apache.spark:spark-avro_2.13:4.0.0"
 DELTA, ICEBERG = "io.delta:delta-spark_2.13:4.0.0", "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0"
 SUBMIT = """#!/bin/sh
 echo "$SPARK_SUBMIT_OPTS|$*" >> {0}
+exit ${{STATUS:-0}}
 """
 
 # ── what is on this worker ────────────────────────────────────────────────────────────────────────────────────────────
@@ -136,6 +137,17 @@ def test_a_small_batch_starts_fast_and_a_large_one_with_the_usual_jvm(orders: Or
     orders.broker.produce_many(big.topic, 100_001)
     big.run()
     assert [options for options, _ in submitted()] == ["-Downs=last"]
+
+
+@pytest.mark.parametrize(("status", "tries"), [("1", 2), ("78", 1)])
+def test_a_job_that_no_retry_can_mend_is_not_retried(
+    orders: Orders, submitted: Any, monkeypatch: pytest.MonkeyPatch, status: str, tries: int
+) -> None:
+    orders.dag_id = "batch_by_spark"
+    orders.produce(1)
+    monkeypatch.setenv("STATUS", status)
+    assert orders.run().states("orders.spark") == ["failed"]
+    assert len(submitted()) == tries
 
 
 def test_a_batch_that_is_written_and_whose_records_are_gone_is_committed_without_a_driver(

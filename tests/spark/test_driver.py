@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,8 @@ from pyspark.sql import functions as f
 
 from airflow_kafka_offsets.spark import Batch, count, for_each_batch, read_batch, report_batch
 from airflow_kafka_offsets.spark.batch import BAD, FATE, FILTERED, ROW, Written
-from airflow_kafka_offsets.spark.errors import InvalidJob, StoreUnavailable
+from airflow_kafka_offsets.spark.errors import NO_RETRY, InvalidJob, StoreUnavailable
+from airflow_kafka_offsets.spark.jobs import write_batch as write_batch_job
 from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
 from tests.spark.plans import PlannedBatch, Plans
 
@@ -263,3 +266,12 @@ def test_the_packaged_job_without_a_job_object_is_refused(spark: SparkSession, p
     with pytest.raises(InvalidJob, match="have no --job"):
         write_batch(spark, batch.arguments())
     assert batch.attempts == []
+
+
+# ── how a packaged job ends ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_packaged_job_that_no_retry_can_mend_ends_with_a_status_of_its_own(spark: SparkSession) -> None:
+    ended = subprocess.run([sys.executable, write_batch_job.__file__], capture_output=True, text=True, check=False)
+    assert ended.returncode == NO_RETRY
+    assert "AKO-405: " in ended.stderr

@@ -12,6 +12,7 @@ from airflow_kafka_offsets.spark.arguments import parse
 from airflow_kafka_offsets.spark.commits import reached, read_again, unmerged
 from airflow_kafka_offsets.spark.decode import SETTINGS
 from airflow_kafka_offsets.spark.errors import InvalidJob, LateAttempt
+from airflow_kafka_offsets.spark.jobs.program import run
 from airflow_kafka_offsets.spark.merge import Merge
 from airflow_kafka_offsets.spark.objects import read_object
 from airflow_kafka_offsets.spark.store import HadoopStore, Store
@@ -60,8 +61,4 @@ def merge_batches(spark: SparkSession, argv: Sequence[str] | None = None, store:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("airflow_kafka_offsets").setLevel(logging.INFO)
-    session = SparkSession.builder.getOrCreate()  # its name is that of the Airflow task
-    merge_batches(session)
-    session.stop()
+    run(merge_batches)

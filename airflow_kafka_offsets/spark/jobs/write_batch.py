@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark.batch import Batch
 from airflow_kafka_offsets.spark.errors import InvalidJob
+from airflow_kafka_offsets.spark.jobs.program import run
 from airflow_kafka_offsets.spark.run import open_work, write_work
 from airflow_kafka_offsets.spark.sinks import sink_of
 from airflow_kafka_offsets.spark.store import Store
@@ -29,8 +29,4 @@ def write_batch(spark: SparkSession, argv: Sequence[str] | None = None, store: S
 
 
 if __name__ == "__main__":
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("airflow_kafka_offsets").setLevel(logging.INFO)
-    session = SparkSession.builder.getOrCreate()  # its name is that of the Airflow task
-    write_batch(session)
-    session.stop()
+    run(write_batch)
