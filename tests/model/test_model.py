@@ -1,4 +1,4 @@
-"""Random worlds, fixed schedules and broken twins. ``MODEL_WORLDS``: how many worlds of each kind (150)."""
+"""Random worlds, fixed schedules and broken twins. ``MODEL_WORLDS``: how many worlds of each kind (100)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.model.scenes import SCENES, play
 from tests.model.twins import TWINS, noticed
 
 KINDS = ("sequence", "window")
-WORLDS, PART = int(os.environ.get("MODEL_WORLDS", "150")), 25
+WORLDS, PART = int(os.environ.get("MODEL_WORLDS", "100")), 25
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -26,7 +26,7 @@ def iceberg_log(spark: SparkSession, tmp_path: Path) -> Log:
     return Log(spark, tmp_path, "iceberg")
 
 
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+@pytest.mark.parametrize("kind", [pytest.param("delta", marks=pytest.mark.slow), "iceberg"])
 def test_the_last_record_of_each_key_counts_and_a_deleted_key_keeps_its_row(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:

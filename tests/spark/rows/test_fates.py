@@ -45,7 +45,9 @@ def fates(batch: PlannedBatch, topic: str) -> tuple[int, int, int]:
     return counts["rows"], counts["bad"], counts["filtered"]
 
 
-@pytest.mark.parametrize("kind", ["files", "delta", pytest.param("iceberg", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kind", ["files", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("delta", "iceberg"))]
+)
 def test_every_record_has_one_fate_and_a_corrected_job_moves_it(
     lake: Lake, plans: Plans, produced: Produced, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
