@@ -81,8 +81,8 @@ def main() -> int:
     rows = [row(way, ways[0]) for way in ways]
     columns = (f"{asked.records:,} new records", "whole run, s", "quartiles", "Spark task, s", "times bare", "at most")
     sentence = (
-        "With the fast start a whole run (wait, resolve, Spark, commit) takes less time than a bare Spark task; "
-        "without it, a twentieth more. Over Spark Connect no JVM has to start."
+        "Beside the Spark task a whole run waits, resolves and commits: three more tasks of Airflow. Over Spark "
+        "Connect no JVM has to start."
     )
     title = "A whole run beside a bare Spark task"
     show("run_overhead", title, columns, rows, sentence, "apache-airflow", "pyspark", write=asked.write)

@@ -1,12 +1,13 @@
 """Which topics and partitions exist: one metadata call lists all topics, then the matching ones are described.
 
-The list has no topic ids. The description has them, and confluent-kafka makes several objects per partition of it: in
-chunks they are freed before Python's search for cycles looks at them, which takes longer than all the rest.
+The list has no topic ids. The description has them. It is asked for in chunks, all at once: the broker answers one
+while another is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -79,18 +80,17 @@ def _describe(connection: Connection, sizes: Mapping[str, int]) -> dict[str, Top
 
     def look(client: AdminClient) -> None:
         refusals = Refusals(connection, _WHAT)
+        futures: dict[str, Future[Any]] = {}
         for names in _chunks({name: size for name, size in sizes.items() if name not in answers}):
-            futures = client.describe_topics(TopicCollection(names), request_timeout=connection.attempt_s)
-            for name in names:
-                try:
-                    answers[name] = _described(futures[name].result(connection.attempt_s + 1))
-                except KafkaException as raised:
-                    if raised.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                        answers[name] = None
-                    else:
-                        refusals.add([name], raised.args[0])
-            if refusals.waiting:
-                break  # the other chunks would wait as long
+            futures |= client.describe_topics(TopicCollection(names), request_timeout=connection.attempt_s)
+        for name, future in futures.items():
+            try:
+                answers[name] = _described(future.result(connection.attempt_s + 1))
+            except KafkaException as raised:
+                if raised.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    answers[name] = None
+                else:
+                    refusals.add([name], raised.args[0])
         refusals.settle()
 
     if sizes:

@@ -11,6 +11,7 @@ gives -1001 without an error (``rd_kafka_ListOffsets_response_merge`` drops it),
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from confluent_kafka import IsolationLevel as KafkaIsolationLevel
@@ -26,6 +27,7 @@ from airflow_kafka_offsets.kafka_values import EndOffset, IsolationLevel, TopicP
 # Of the protocol: two questions, and the answer of a time without a match.
 _LOG_START, _LOG_END, _NO_RECORD = -2, -1, -1
 _WHAT = "look up offsets"
+_CHUNKS_AT_ONCE = 2  # while the broker answers one, the other is read
 
 
 def log_start_offsets(connection: Connection, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
@@ -94,20 +96,24 @@ def _look_up(
         :param cause: what is known about partitions that have no answer.
         """
         left = [tp for tp in partitions if tp not in answers]
-        for chunk in chunks(left):
+        asking = list(chunks(left))
+
+        def found(chunk: list[TopicPartition]) -> list[KafkaTopicPartition]:
             question = [KafkaTopicPartition(tp.topic, tp.partition, asked[tp]) for tp in chunk]
-            try:
-                found = client.offsets_for_times(question, timeout=connection.attempt_s)
-            except KafkaException as raised:
-                refusals.add([tp for tp in left if tp not in answers], raised.args[0], cause)
-                return  # the other chunks would wait as long
-            for tp, answer in zip(chunk, found, strict=True):
-                if answer.error is not None:
-                    refusals.add([tp], answer.error, cause)
-                elif _is_answer(answer, asked[tp], by_time=by_time):
-                    answers[tp] = answer
-                else:
-                    refusals.waiting[tp] = _no_answer(answer) + cause
+            return client.offsets_for_times(question, timeout=connection.attempt_s)
+
+        try:
+            with ThreadPoolExecutor(_CHUNKS_AT_ONCE) as pool:
+                for chunk, of_chunk in zip(asking, pool.map(found, asking), strict=True):
+                    for tp, answer in zip(chunk, of_chunk, strict=True):
+                        if answer.error is not None:
+                            refusals.add([tp], answer.error, cause)
+                        elif _is_answer(answer, asked[tp], by_time=by_time):
+                            answers[tp] = answer
+                        else:
+                            refusals.waiting[tp] = _no_answer(answer) + cause
+        except KafkaException as raised:  # the chunks that were not asked yet would wait as long
+            refusals.add([tp for tp in left if tp not in answers], raised.args[0], cause)
 
     def look(client: OffsetConsumer) -> None:
         nonlocal is_first
