@@ -22,7 +22,13 @@ KINDS = {
 }
 
 # The longest of their kind.
-LONG = ("tests/airflow/test_use_cases.py", "tests/model/test_model.py", "tests/spark/merge/test_merge.py")
+LONG = (
+    "tests/airflow/test_use_cases.py",
+    "tests/model/test_model.py",
+    "tests/spark/merge/test_merge.py",
+    "tests/spark/sinks/test_drivers.py",
+    "tests/spark/sinks/test_tables.py",
+)
 
 MOST = 2  # processes that begin with one kind: a third one would take longer to start than it saves
 

@@ -111,6 +111,7 @@ def reader(
     somebody.file.unlink(missing_ok=True)
 
 
+@pytest.mark.slow
 def test_the_first_batch_from_the_producer_to_the_lag(reader: Reader) -> None:
     reader.python("first-batch.md", "Producer")
     assert reader.run("first-batch.md", "with DAG(").state == "success"

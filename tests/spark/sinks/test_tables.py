@@ -21,6 +21,7 @@ def evolving(output: Output) -> Output:
     return Output(output.spark, replace(output.sink, evolve="add"))
 
 
+@pytest.mark.parametrize("table", [pytest.param("delta", marks=pytest.mark.slow), "iceberg"], indirect=True)
 def test_a_table_gets_columns_and_inner_fields_if_it_may(output_of: Make, table: str) -> None:
     output = output_of(table)
     old = output.frame(rows(0)).selectExpr("*", "named_struct('a', 1L) s", "array(named_struct('a', 1L)) l")
