@@ -202,6 +202,7 @@ def test_the_write_of_a_client_that_was_killed_is_stopped_before_the_next_attemp
     assert attempts(connected.output / "rows") == [2]
 
 
+@pytest.mark.slow
 def test_a_task_that_airflow_ends_stops_its_write(
     connected: Orders,
     wait_ms: Callable[[int], None],

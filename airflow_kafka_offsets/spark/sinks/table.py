@@ -61,6 +61,10 @@ _MIXED_FILE = "Cannot delete file where some, but not all, rows match filter"
 _FENCED_FOR = "interval 30 days"
 
 
+class NotMade(InvalidJob):
+    """A table is not there after it was created: other files are in its place, or another driver is making it."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableSink:
     """A table that has all batches of a pipeline.
@@ -169,7 +173,7 @@ class TableSink:
         )
         found = self._schema(spark)
         if found is None:
-            raise InvalidJob(f"Cannot create {self.output}", "Other files lie in its folder", "Use a folder of its own")
+            raise NotMade(f"Cannot create {self.output}", "Other files lie in its folder", "Use a folder of its own")
         return found
 
     def _marked(self, spark: SparkSession, schema: StructType, pipeline: str) -> dict[str, str]:
@@ -255,10 +259,9 @@ def try_again(write: Callable[[], None], why: str, conflicts: Sequence[str] = IN
     for tries in range(1, TRIES + 1):
         try:
             return write()
-        except BatchError:
-            raise
         except Exception as error:
-            if tries == TRIES or not any(words in str(error) for words in conflicts):
+            is_conflict = not isinstance(error, BatchError) and any(words in str(error) for words in conflicts)
+            if tries == TRIES or not (is_conflict or isinstance(error, NotMade)):
                 raise
             log.info(why)
             time.sleep(random.uniform(0, min(5.0, 0.1 * 2**tries)))
