@@ -37,8 +37,9 @@ from testbed.java import find_java
 from testbed.ports import free_ports
 from testbed.s3_files import S3Files
 from testbed.s3_server import environment_of
+from tests.cluster.memory import InMemoryCluster
 from tests.engine.pipeline import HOUR
-from tests.engine.pipeline import Pipeline as Driver
+from tests.engine.pipeline import Pipeline as InMemoryPipeline
 
 BUCKET, DAG, NAME = "checkpoints", "bench", "bench"
 EACH_WAY_MS, MOST_S = 25, 1.0
@@ -95,7 +96,7 @@ def one_batch(servers: str, kind: str) -> dict[str, bytes]:
     how = window if kind == "window" else {"group_id": NAME}
     pipeline = Pipeline(servers, {"topics": f"^{PATTERN}", "pipeline_id": NAME, **how}, MemoryStore())
     work = pipeline.resolve()
-    Driver(None, store=pipeline.store).drive(work)  # type: ignore[arg-type]
+    InMemoryPipeline(InMemoryCluster(), store=pipeline.store).drive(work)
     pipeline.commit(work)
     assert isinstance(pipeline.store, MemoryStore)
     folder = PipelineLog(pipeline.store, NAME).folder(1)

@@ -67,7 +67,7 @@ def _in_words(facts: Row, wrong: int, first: int) -> str:
     if facts["begins_at"] > first:
         before = "Of earlier ones only totals are left, the rest was cleaned."
     elif first > 1:
-        before = "Earlier ones were left out."
+        before = "Batches before it were not audited."
     else:
         before = "Records before its start offsets, which --output json lists, are in no batch."
     lines.append(f"The log begins at batch {facts['begins_at']}. {before}")

@@ -59,7 +59,10 @@ def read_log(log: PipelineLog, newest: Batch, first: int = 1) -> Iterator[Audite
 
 
 def findings(audited: Iterable[Audited]) -> Iterator[Finding]:
-    """What nobody has decided. Only batches whose neighbour has not come yet are kept."""
+    """What is missing or read again without a recorded decision.
+
+    A batch is kept in memory only until the batch beside it has been read.
+    """
     before: Audited | None = None
     by_start, by_end = dict[int, Audited](), dict[int, Audited]()
     for one in audited:

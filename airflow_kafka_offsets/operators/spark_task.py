@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.engine.work import Given
 
 
-class BatchTask(TellsLineage):
+class BatchTask(TellsLineage, ABC):
     """For operators that run the job of a plan, unless the batch is written and its records are gone from Kafka."""
 
     log: Any
@@ -28,8 +29,8 @@ class BatchTask(TellsLineage):
             else:
                 self.log.info("Batch %s is written and its records are gone: no job is started.", given.key)
 
-    def _run_job(self, given: Given, context: Any) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _run_job(self, given: Given, context: Any) -> None: ...
 
     def _needs_job(self, given: Given) -> bool:
         from airflow_kafka_offsets.engine.commit import needs_job

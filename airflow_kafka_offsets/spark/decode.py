@@ -100,7 +100,9 @@ class Decoder:
         """
         if self.given["format"] != "json":
             return f.lit("")
-        types = {field.name: field.dataType.simpleString() for field in of[self.decoded].dataType.fields}  # type: ignore[attr-defined]
+        schema = of[self.decoded].dataType
+        assert isinstance(schema, StructType)
+        types = {field.name: field.dataType.simpleString() for field in schema}
         texts = f.col(self.raw).cast("string"), f.to_json(self.decoded)
         given, decoded = (f.from_json(text, "MAP<STRING, STRING>") for text in texts)
         names = f.map_keys(f.map_filter(given, lambda _, value: value.isNotNull()))

@@ -12,11 +12,7 @@ from airflow_kafka_offsets.spark.errors import BatchError
 from airflow_kafka_offsets.store.memory import MemoryStore
 from tests.cli.conftest import Run
 from tests.cluster.memory import InMemoryCluster
-from tests.engine.pipeline import HOUR, Pipeline, tp
-
-
-def produce(cluster: InMemoryCluster, partition: int, count: int, age_s: int = 0) -> None:
-    cluster.produce(tp(partition), [cluster.now_ms - age_s * 1000] * count)
+from tests.engine.pipeline import HOUR, Pipeline, produce, tp
 
 
 def columns(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:

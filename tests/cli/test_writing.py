@@ -10,11 +10,7 @@ from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.store.memory import MemoryStore
 from tests.cli.conftest import Run
 from tests.cluster.memory import InMemoryCluster
-from tests.engine.pipeline import HOUR, Pipeline, ranges_of, tp
-
-
-def produce(cluster: InMemoryCluster, partition: int, count: int) -> None:
-    cluster.produce(tp(partition), [cluster.now_ms] * count)
+from tests.engine.pipeline import HOUR, Pipeline, produce, ranges_of, tp
 
 
 def held(cluster: InMemoryCluster) -> dict[TopicPartition, int]:

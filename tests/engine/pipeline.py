@@ -33,6 +33,15 @@ def tp(partition: int, topic: str = TOPIC) -> TopicPartition:
     return TopicPartition(topic, partition)
 
 
+def produce(cluster: InMemoryCluster, partition: int, count: int, age_s: int = 0) -> None:
+    cluster.produce(tp(partition), [cluster.now_ms - age_s * 1000] * count)
+
+
+def committed(cluster: InMemoryCluster) -> dict[int, int]:
+    """The offsets of the group ``lake``."""
+    return {tp.partition: c.offset for tp, c in cluster.groups.get("lake", {}).items()}
+
+
 @dataclass
 class AirflowOfTests:
     """Which DAG runs are running, and whether the task has succeeded before."""

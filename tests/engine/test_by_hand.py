@@ -12,13 +12,9 @@ from airflow_kafka_offsets.log.reports import Counts
 from airflow_kafka_offsets.offsets import GroupOffsets, SpecificOffsets
 from airflow_kafka_offsets.store.memory import MemoryStore
 from tests.cluster.memory import InMemoryCluster
-from tests.engine.pipeline import HOUR, Pipeline, ranges_of, tp
+from tests.engine.pipeline import HOUR, Pipeline, produce, ranges_of, tp
 
 ME = Actor(person="ada")
-
-
-def produce(cluster: InMemoryCluster, partition: int, count: int) -> None:
-    cluster.produce(tp(partition), [cluster.now_ms] * count)
 
 
 def reset(pipeline: Pipeline, start: object, *, allow: bool = False) -> Moved:

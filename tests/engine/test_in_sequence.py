@@ -2,14 +2,12 @@
 
 import pytest
 
-from airflow_kafka_offsets.engine.commit import needs_job
 from airflow_kafka_offsets.engine.look import Look
 from airflow_kafka_offsets.engine.work import Nothing
 from airflow_kafka_offsets.errors import (
     CheckpointBehindGroup,
     CheckpointLost,
     ClusterChanged,
-    DataLoss,
     GroupActive,
     GroupMoved,
     NothingToDiscover,
@@ -23,15 +21,7 @@ from airflow_kafka_offsets.kafka_values import CommittedOffset
 from airflow_kafka_offsets.log.reports import Counts
 from airflow_kafka_offsets.store.memory import MemoryStore
 from tests.cluster.memory import InMemoryCluster
-from tests.engine.pipeline import HOUR, TOPIC, Pipeline, ranges_of, tp, whole_counts
-
-
-def produce(cluster: InMemoryCluster, partition: int, count: int) -> None:
-    cluster.produce(tp(partition), [cluster.now_ms] * count)
-
-
-def committed(cluster: InMemoryCluster) -> dict[int, int]:
-    return {tp.partition: c.offset for tp, c in cluster.groups.get("lake", {}).items()}
+from tests.engine.pipeline import HOUR, TOPIC, Pipeline, committed, produce, ranges_of, tp, whole_counts
 
 
 def test_each_run_reads_what_is_new_and_the_group_follows(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
@@ -210,109 +200,6 @@ def test_a_commit_of_a_replaced_plan_is_refused(cluster: InMemoryCluster, pipeli
         pipeline.commit(old)
 
 
-# ── what is gone ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_records_that_are_gone_before_they_are_read_are_data_loss(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    produce(cluster, 0, 10)
-    pipeline.work("a")
-    cluster.delete_records(tp(0), 4)
-    with pytest.raises(DataLoss, match="orders-0: start offset 0 is below log start offset 4"):
-        pipeline.resolve("a")
-    work = pipeline.work("a", on_data_loss="advance")
-    assert ranges_of(work)[0] == (4, 10)
-    assert work.batch.plan.given_up == {"lost": 4, "skipped": 0, "again": 0}
-
-
-def test_a_verified_batch_whose_records_expire_is_committed_without_a_job(
-    cluster: InMemoryCluster, pipeline: Pipeline
-) -> None:
-    produce(cluster, 0, 10)
-    work = pipeline.work("a")
-    pipeline.drive(work)
-    assert needs_job(work.given(), pipeline.log, cluster)  # records are there: written again, so corrected code counts
-    cluster.delete_records(tp(0), 10)
-    assert not needs_job(work.given(), pipeline.log, cluster)
-    again = pipeline.work("b")
-    assert not again.starts_job
-    assert "--nothing-to-do" in again.arguments("host:9092")
-    assert pipeline.commit(again).figures["read"] == 10
-
-
-def test_a_re_created_topic_is_data_loss_and_then_read_from_its_start(
-    cluster: InMemoryCluster, pipeline: Pipeline
-) -> None:
-    produce(cluster, 0, 10)
-    pipeline.whole_run()
-    cluster.recreate_topic(TOPIC)
-    produce(cluster, 0, 20)
-    with pytest.raises(DataLoss, match="created again"):
-        pipeline.resolve()
-    work = pipeline.whole_run(on_data_loss="advance")
-    assert ranges_of(work)[0] == (0, 20)
-    assert [(d.kind, d.start, d.end) for d in work.body.decisions if d.partition == tp(0)] == [("lost", 10, None)]
-
-
-def test_a_request_that_has_changed_is_for_the_next_batch(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    """Also where the unfinished one is planned again."""
-    cluster.create_topic("payments")
-    produce(cluster, 0, 10)
-    pipeline.work("a")
-    cluster.delete_records(tp(0), 4)
-    pipeline.connection = {"isolation.level": "read_committed"}
-    work = pipeline.work("a", topics=["payments"], require_report=False, on_data_loss="advance")
-    assert (work.batch.plan.isolation_level, work.batch.plan.require_report) == ("read_uncommitted", True)
-    assert {tp: planned[:2] for tp, planned in work.body.ranges.items() if tp.partition == 0} == {tp(0): (4, 10)}
-
-
-def test_what_an_unfinished_batch_had_of_a_deleted_topic_is_lost(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    cluster.create_topic("payments")
-    produce(cluster, 0, 10)
-    cluster.produce(tp(0, "payments"), [cluster.now_ms] * 3)
-    topics = {"topics": [TOPIC, "payments"]}
-    key = pipeline.work("a", **topics).key
-    cluster.delete_topic("payments")
-    with pytest.raises(DataLoss, match="payments-0: the topic no longer exists, and offsets 0 to 3 are not read yet"):
-        pipeline.resolve("a", **topics)
-    again = pipeline.work("a", **topics, on_data_loss="advance")
-    assert (again.key, again.body.ranges[tp(0)][:2], again.body.ranges[tp(0, "payments")][:2]) == (key, (0, 10), (3, 3))
-    assert [d[:4] for d in again.body.decisions] == [(tp(0, "payments"), 0, 3, "lost")]
-
-
-def test_a_batch_whose_topic_was_re_created_is_not_committed(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    produce(cluster, 0, 10)
-    work = pipeline.work()
-    pipeline.drive(work)
-    cluster.recreate_topic(TOPIC)
-    produce(cluster, 0, 10)
-    with pytest.raises(DataLoss, match="re-created, or its log was cut"):
-        pipeline.commit(work)
-
-
-def test_a_cut_log_goes_on_at_the_first_offset_that_differs(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    produce(cluster, 0, 10)
-    pipeline.whole_run()
-    cluster.truncate(tp(0), 6)
-    produce(cluster, 0, 8)  # it has grown past the position again
-    with pytest.raises(DataLoss, match="offsets 6 to 10 are other records now"):
-        pipeline.resolve()
-    work = pipeline.whole_run(on_data_loss="advance")
-    assert ranges_of(work)[0] == (6, 14)
-    assert [(d.kind, d.start, d.end) for d in work.body.decisions] == [("again", 6, 10)]
-
-
-def test_a_reset_goes_where_otherwise_says(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    produce(cluster, 0, 10)
-    pipeline.whole_run()
-    produce(cluster, 0, 10)
-    cluster.delete_records(tp(0), 15)
-    pipeline.connection = {"auto.offset.reset": "latest"}
-    assert isinstance(pipeline.resolve(on_data_loss="reset"), Nothing)
-    decisions = pipeline.log.body(pipeline.log.newest()).decisions
-    assert [(d.kind, d.start, d.end) for d in decisions] == [("lost", 10, 15), ("skipped", 15, 20)]
-    assert committed(cluster)[0] == 20
-
-
 # ── what is read ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -381,6 +268,28 @@ def test_a_job_without_reports_is_trusted_and_always_started(cluster: InMemoryCl
     assert work.starts_job
     pipeline.commit(work)
     assert committed(cluster)[0] == 10
+
+
+def test_a_partition_that_joins_an_empty_shard_starts_at_its_log_start(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    empty = next(i for i in range(4) if not Look(pipeline.request(shard=(i, 4)), cluster).asked)
+    pipeline.whole_run(shard=(empty, 4), start="latest")
+    cluster.add_partitions(TOPIC, 1)
+    produce(cluster, 3, 5)
+    assert ranges_of(pipeline.whole_run(shard=(empty, 4), start="latest")) == {3: (0, 5)}
+
+
+def test_a_request_that_has_changed_is_for_the_next_batch(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    """Also where the unfinished one is planned again."""
+    cluster.create_topic("payments")
+    produce(cluster, 0, 10)
+    pipeline.work("a")
+    cluster.delete_records(tp(0), 4)
+    pipeline.connection = {"isolation.level": "read_committed"}
+    work = pipeline.work("a", topics=["payments"], require_report=False, on_data_loss="advance")
+    assert (work.batch.plan.isolation_level, work.batch.plan.require_report) == ("read_uncommitted", True)
+    assert {tp: planned[:2] for tp, planned in work.body.ranges.items() if tp.partition == 0} == {tp(0): (4, 10)}
 
 
 # ── what changed around a pipeline ────────────────────────────────────────────────────────────────────────────────────
@@ -485,33 +394,3 @@ def test_the_other_kind_of_pipeline_is_refused(cluster: InMemoryCluster, pipelin
     pipeline.whole_run()
     with pytest.raises(OtherKind, match="another pipeline_id"):
         pipeline.resolve(want=pipeline.window(cluster.now_ms - HOUR, cluster.now_ms))
-
-
-def test_a_partition_that_joins_an_empty_shard_starts_at_its_log_start(
-    cluster: InMemoryCluster, pipeline: Pipeline
-) -> None:
-    empty = next(i for i in range(4) if not Look(pipeline.request(shard=(i, 4)), cluster).asked)
-    pipeline.whole_run(shard=(empty, 4), start="latest")
-    cluster.add_partitions(TOPIC, 1)
-    produce(cluster, 3, 5)
-    assert ranges_of(pipeline.whole_run(shard=(empty, 4), start="latest")) == {3: (0, 5)}
-
-
-def test_an_unread_end_that_a_cut_log_lacks_is_data_loss(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    produce(cluster, 0, 15)
-    pipeline.work("a")
-    cluster.truncate(tp(0), 10)
-    with pytest.raises(DataLoss, match="before offsets 10 to 15 were read"):
-        pipeline.resolve("a")
-    work = pipeline.work("a", on_data_loss="advance")
-    assert (ranges_of(work)[0], [d[1:4] for d in work.body.decisions]) == ((0, 10), [(10, 15, "lost")])
-
-
-def test_a_verified_batch_is_committed_after_its_topic_was_deleted(
-    cluster: InMemoryCluster, pipeline: Pipeline
-) -> None:
-    produce(cluster, 0, 10)
-    work = pipeline.work("a")
-    pipeline.drive(work)
-    cluster.delete_topic(TOPIC)
-    assert pipeline.commit(pipeline.work("a")).figures["read"] == 10

@@ -11,7 +11,7 @@ from airflow_kafka_offsets.cli.call import World
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.log.reports import Counts
 from tests.cluster.memory import InMemoryCluster
-from tests.engine.pipeline import TOPIC, Pipeline, tp, whole_counts
+from tests.engine.pipeline import TOPIC, Pipeline, produce, tp, whole_counts
 
 Rows = Sequence[tuple[str, str, int, int]]
 
@@ -24,29 +24,26 @@ def test_the_query_finds_what_the_output_lacks_or_has_too_much_of(
     pipeline = Pipeline(cluster)
     world = World(lambda _: cluster, lambda _: pipeline.store, lambda: cluster.now_ms)
 
-    def produce(partition: int, count: int) -> None:
-        cluster.produce(tp(partition), [cluster.now_ms] * count)
-
     def answer(rows: Rows) -> list[tuple[object, ...]]:
         columns = "kafka_batch string, topic string, partition int, offset long"
         spark.createDataFrame(rows, columns).createOrReplaceTempView("orders_output")
         return [tuple(row) for row in spark.sql(query).collect()]
 
-    produce(0, 10)
+    produce(cluster, 0, 10)
     work = pipeline.work()
     counts = whole_counts(work) | {tp(0): Counts(8, 1, 1, 10, 0, 0, 9)}  # one bad, one filtered
     pipeline.report(work, pipeline.begin(work), counts)
     pipeline.commit(work)
     first, strange = work.key, "0000000009-20200101T000000-aaaa"
-    produce(0, 5)
-    produce(1, 5)
+    produce(cluster, 0, 5)
+    produce(cluster, 1, 5)
     pipeline.work("two")
     skip = ["skip", "orders", "orders-1:2", "--execute", "--bootstrap-servers", "memory"]
     assert main(skip, world) == 0
     work = pipeline.work("two")
     pipeline.drive(work)
     pipeline.commit(work)
-    produce(0, 5)
+    produce(cluster, 0, 5)
     unfinished = pipeline.work().key
     capsys.readouterr()
     assert main(["audit", "orders", "--sql", "orders_output"], world) == 0
