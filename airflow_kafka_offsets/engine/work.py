@@ -29,6 +29,7 @@ class Given:
     :ivar starts_job: whether a Spark job has to run.
     :ivar after: only a later attempt verifies this run's work.
     :ivar job: the digest of the job object; ``None``: the job is the user's own.
+    :ivar by_window: other batches of the pipeline may be written at the same time.
     """
 
     pipeline: str
@@ -44,6 +45,7 @@ class Given:
     kafka_config_id: str = "kafka_default"
     offsets: int = 0
     partitions: int = 0
+    by_window: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -91,6 +93,7 @@ class Work:
             kafka_config_id=kafka_config_id,
             offsets=plan.offsets,
             partitions=plan.partitions,
+            by_window=plan.window is not None,
         )
 
     def arguments(self, bootstrap_servers: str, job: str | None = None) -> list[str]:

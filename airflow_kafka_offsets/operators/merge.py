@@ -54,7 +54,10 @@ class MergeOperator(_BehindTheCommit, SparkSubmitBatchOperator):
 
 
 class ConnectMergeOperator(_BehindTheCommit, SparkConnectBatchOperator):
-    """``SparkConnectBatchOperator`` behind the commit."""
+    """``SparkConnectBatchOperator`` behind the commit. The next batch may be written meanwhile."""
+
+    def _runs_once(self, given: Given) -> str:
+        return f"{given.pipeline}/{given.key}"
 
     def _job(self, spark: Any, arguments: Sequence[str], store: DriverStore) -> None:
         from airflow_kafka_offsets.spark.jobs.merge_batches import merge_batches

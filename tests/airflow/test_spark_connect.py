@@ -109,12 +109,15 @@ def is_waiting(of_jvm: Callable[..., str]) -> Callable[[], bool]:
 
 @pytest.fixture
 def is_idle(session: Callable[..., Any]) -> Callable[[str], bool]:
-    """`is_idle(text)`: nothing runs in the session that a task has named."""
+    """`is_idle(text)`: nothing runs in the sessions that tasks have named."""
 
     def ask(text: str) -> bool:
-        (found,) = {match[1] for match in re.finditer(r"the Spark Connect session ([0-9a-f-]+)", text)}
-        with session(found) as spark:
-            return bool(spark.interruptAll() == [])
+        found = set(re.findall(r"the Spark Connect session ([0-9a-f-]+)", text))
+        running = []
+        for session_id in found:
+            with session(session_id) as spark:
+                running += spark.interruptAll()
+        return bool(found) and not running
 
     return ask
 
@@ -167,7 +170,11 @@ def test_iceberg_tables_are_written_and_merged_over_a_server(
     connected.broker.produce(connected.topic, [(0, None, b"bad", None)])
     second = connected.run()
 
-    assert (first.state, second.state) == ("success", "success"), said()
+    text = said()
+    assert (first.state, second.state) == ("success", "success"), text
+    of_first, its_merge, of_second, next_merge = re.findall(r"the Spark Connect session ([0-9a-f-]+)", text)
+    assert of_first == of_second  # a session is faster after its first batch
+    assert len({of_first, its_merge, next_merge}) == 3  # the next batch may be written while one is merged
     names = ("rows", "current", "bad")
     with session() as spark:
         found = {name: spark.table(f"lake.orders.{name}").orderBy("offset").collect() for name in names}
