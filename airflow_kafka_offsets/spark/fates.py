@@ -3,7 +3,8 @@
     kafka_reason   null: it is a row      '': ``where`` filters it      else: it is bad, for this reason
 
 Rows are written first, while Spark observes how many records are bad and how many are filtered. Only if some are bad is
-Kafka read a second time, for these. The report adds up what is read back: rows + bad + filtered = offsets, each once.
+Kafka read a second time, and of most other records no more than their place is looked at. The report adds up what is
+read back: rows + bad + filtered = offsets, each once.
 
 An expression that raises is its author's error and fails the batch. Spark cannot tell for which record it would not.
 """
@@ -24,6 +25,7 @@ from airflow_kafka_offsets.spark.batch import BAD, FATE, FILTERED, ROW, Batch, W
 from airflow_kafka_offsets.spark.count import observed
 from airflow_kafka_offsets.spark.decode import RAW, SETTINGS, Decoder
 from airflow_kafka_offsets.spark.errors import BadRecords, BatchError, InvalidJob, LateAttempt
+from airflow_kafka_offsets.spark.marks import note, noted
 from airflow_kafka_offsets.spark.sinks.columns import quoted
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
 from airflow_kafka_offsets.spark.sinks.files import FilesSink
@@ -60,11 +62,12 @@ class Fates:
         reason = f.coalesce(*self._reasons(rows), f.lit(None).cast("string")).alias(REASON)
         fated = self._seen(bare).select(*map(quoted, bare.columns), reason)
         self.observation = Observation()
-        counts = {"records": "count(1)", BAD: f"count_if({REASON} != '')", FILTERED: f"count_if({REASON} = '')"}
-        self._counts = [f.expr(count).alias(name) for name, count in counts.items()]
+        is_bad = f"{REASON} != ''"
+        counts = {"records": "count(1)", BAD: f"count_if({is_bad})", FILTERED: f"count_if({REASON} = '')"}
+        self._counts = [f.expr(count).alias(name) for name, count in {**counts, "marks": note(is_bad)}.items()]
         self.all = fated.observe(self.observation, *self._counts)
 
-    def count(self) -> dict[str, int]:
+    def count(self) -> dict[str, Any]:
         """What the observation would have, by a read of its own."""
         return self.all.agg(*self._counts).collect()[0].asDict()
 
@@ -155,9 +158,10 @@ class RowSink:
             cause = f"{self.output} has skipped the write: it has one of this attempt or of a later one"
             raise LateAttempt(f"Cannot write {batch}", cause, "Retry the task: the next attempt has a higher number")
         self._filtered = found[FILTERED]
-        self._refuse_too_many(batch, fates.bad(), found[BAD], found["records"])
+        bad = Fates(noted(rows, found["marks"]), self.rows).bad()
+        self._refuse_too_many(batch, bad, found[BAD], found["records"])
         if self.bad is not None and (found[BAD] or not self.bad.read_back(batch).isEmpty()):
-            self.bad.write(batch, fates.bad() if found[BAD] else fates.bad().limit(0))
+            self.bad.write(batch, bad if found[BAD] else bad.limit(0))
 
     def read_back(self, batch: Batch) -> Written:
         outputs = _with_fate(self.sink.read_back(batch), ROW)

@@ -50,7 +50,7 @@ class Work:
         """Begin the attempt. The settings of the read are looked at first, so that a wrong one begins nothing."""
         given, plan = self.arguments, self.plan
         options = source_options(self.spark, plan, given.servers)
-        if self.job is not None and (self.job.get("rows") or {}).get("bad"):
+        if self.job is not None and self.job.get("rows"):
             options["includeHeaders"] = "true"
         digest = None if given.job is None else _digest(given.job)
         place = begin(self.store, given.folder, self.names, given.entry, plan, digest, output)

@@ -228,6 +228,7 @@ def test_a_task_that_airflow_ends_stops_its_write(
     assert is_idle(text)
 
 
+@pytest.mark.slow
 def test_what_only_a_person_can_mend_is_not_tried_again(connected: Orders, said: Callable[[], str]) -> None:
     connected.broker.produce(connected.topic, [(0, None, b"bad", None)] * 2)
     run = connected.run()
@@ -237,6 +238,7 @@ def test_what_only_a_person_can_mend_is_not_tried_again(connected: Orders, said:
     assert "2 of 2, and the limit is 1" in said()
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_written_and_whose_records_are_gone_needs_no_server(orders: Orders, said: Any) -> None:
     orders.produce(5)
     orders.run(reject=True)

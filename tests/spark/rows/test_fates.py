@@ -75,6 +75,12 @@ def test_every_record_has_one_fate_and_a_corrected_job_moves_it(
     assert lake.count("bad") == 0
 
 
+def test_expressions_see_headers_without_a_place_for_bad_records(lake: Lake, plans: Plans, produced: Produced) -> None:
+    batch = plans.batch({(produced(VALUES), 0): (0, 6)})
+    lake.run(batch, Rows(select=["CAST(headers[0].value AS STRING) AS number"], where="headers[0].value != X'35'"))
+    assert lake.table("good", "offset", "number") == [(n, str(n)) for n in range(5)]
+
+
 def test_the_first_bad_record_fails_a_batch_without_a_place_for_it_and_five_are_named(
     lake: Lake, plans: Plans, produced: Produced
 ) -> None:

@@ -97,8 +97,14 @@ def test_a_driver_that_is_killed_leaves_all_or_nothing_and_the_next_attempt_ends
     assert (scene.seen, scene.batch.problems()) == ({"new"}, [])
 
 
-@pytest.mark.parametrize("look", [1, 2, 3], ids=["begun", "about to write", "about to report"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "look"),
+    [
+        pytest.param(kind, look, id=f"{kind}-{name}", marks=[pytest.mark.slow] if kind != "files" and look != 2 else [])
+        for kind in KINDS
+        for look, name in {1: "begun", 2: "about to write", 3: "about to report"}.items()
+    ],
+)
 def test_of_two_drivers_the_newer_one_has_written_whenever_it_comes(
     scene_of: Callable[[str], Scene], monkeypatch: pytest.MonkeyPatch, kind: str, look: int
 ) -> None:
