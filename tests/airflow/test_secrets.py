@@ -22,11 +22,15 @@ SECRET = 'hunter2 "pass\\word"'
 def test_a_password_is_in_no_xcom_log_rendered_template_or_file_once_a_batch_is_committed(
     airflow: Path, java: Java, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Any
 ) -> None:
-    folders = []
-    make_folder = tempfile.mkdtemp
-    monkeypatch.setattr(
-        spark_kafka.tempfile, "mkdtemp", lambda **about: folders.append(make_folder(**about)) or folders[-1]
-    )
+    folders, make_folder = [], tempfile.mkdtemp
+
+    def make(*args: Any, **about: Any) -> str:
+        made = make_folder(*args, **about)
+        if about.get("prefix") == "kafka-offsets-":
+            folders.append(made)
+        return made
+
+    monkeypatch.setattr(spark_kafka.tempfile, "mkdtemp", make)
     with KafkaBroker(tmp_path / "kafka", sasl_users={"app": SECRET}, java=java) as broker:
         login = {"sasl.mechanism": "PLAIN", "sasl.username": "app", "sasl.password": SECRET}
         servers = {"bootstrap.servers": broker.sasl_bootstrap_servers, "security.protocol": "SASL_PLAINTEXT"}

@@ -56,7 +56,7 @@ def test_a_driver_that_ends_badly_after_it_has_written_is_started_again_and_writ
     assert orders.committed == {0: 5}
 
 
-@pytest.mark.parametrize("downstream", [True, False])
+@pytest.mark.parametrize("downstream", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("task", TASKS)
 def test_whatever_is_cleared_after_a_success_each_record_stays_there_once(
     orders: Orders, task: str, downstream: bool

@@ -121,8 +121,15 @@ def test_what_spark_cannot_observe_is_read_once_more(
     ids=["one too few", "one twice", "one twice and one too few", "shifted", "without offsets", "none"],
 )
 def test_a_wrong_output_is_not_verified(
-    spark: SparkSession, plans: Plans, filled: Filled, write: Write, wrong: Any, problem: str
+    spark: SparkSession,
+    plans: Plans,
+    filled: Filled,
+    write: Write,
+    wrong: Any,
+    problem: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(count, "OBSERVED_WITHIN_S", 1.0)  # an output of none observes nothing
     planned = plans.batch({(filled(10), 0): (0, 10)})
     for_each_batch(spark, lambda records, batch: write(wrong(records), batch), planned.arguments())
     assert any(problem in line for line in planned.problems()), planned.problems()

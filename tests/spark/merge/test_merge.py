@@ -45,6 +45,7 @@ def test_the_last_record_of_each_key_counts_and_a_deleted_key_keeps_its_row(
     assert log.entities["b"] == ("5", 7)
 
 
+@pytest.mark.slow
 def test_a_reprocessed_batch_corrects_its_rows_and_no_later_ones(log: Log, caplog: pytest.LogCaptureFixture) -> None:
     log.commit(1, [(0, "a", "1"), (1, "b", "1"), (2, "wrong", "1"), (3, "e", "1"), (4, "e", "bad")])
     log.commit(2, [(5, "b", None), (6, "c", "2")])

@@ -177,6 +177,7 @@ def test_a_batch_without_records_replaces_what_an_attempt_has_written(
     assert (batch.problems(), lake.count("good"), lake.count("bad")) == ([], 0, 0)
 
 
+@pytest.mark.slow
 def test_a_batch_whose_commit_meets_another_one_is_written_again_and_counted_right(
     lake: Lake, plans: Plans, produced: Produced, tmp_path: Path
 ) -> None:

@@ -100,7 +100,7 @@ def test_a_driver_that_is_killed_leaves_all_or_nothing_and_the_next_attempt_ends
 @pytest.mark.parametrize(
     ("kind", "look"),
     [
-        pytest.param(kind, look, id=f"{kind}-{name}", marks=[pytest.mark.slow] if kind != "files" and look != 2 else [])
+        pytest.param(kind, look, id=f"{kind}-{name}", marks=[] if look == 2 else [pytest.mark.slow])
         for kind in KINDS
         for look, name in {1: "begun", 2: "about to write", 3: "about to report"}.items()
     ],
