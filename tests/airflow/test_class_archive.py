@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -27,7 +28,10 @@ def environ(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def spark(tmp_path: Path) -> SparkInstallation:
     (tmp_path / "jars").mkdir()
-    (tmp_path / "jars" / "spark-core_2.13-4.0.0.jar").touch()
+    (tmp_path / "conf").mkdir()
+    with ZipFile(tmp_path / "jars" / "spark-core_2.13-4.0.0.jar", "w") as jar:
+        for name in ("core-default.xml", "org/apache/spark/log4j2.properties"):
+            jar.writestr(name, "")
     return SparkInstallation(_submit(tmp_path, WRITES), tmp_path, "4.0.0", "2.13")
 
 
@@ -73,8 +77,20 @@ def test_a_failure_is_logged_and_not_repeated(
 
 def test_another_spark_has_another_archive(spark: SparkInstallation, environ: dict[str, str], tmp_path: Path) -> None:
     before = _archive(spark, environ).file
-    (tmp_path / "jars" / "connector.jar").touch()
+    ZipFile(tmp_path / "jars" / "connector.jar", "w").close()
     assert _archive(spark, environ).file != before
+
+
+def test_it_is_not_mapped_where_a_jar_would_hide_a_setting(
+    spark: SparkInstallation, environ: dict[str, str], tmp_path: Path
+) -> None:
+    environ["SPARK_CONF_DIR"] = str(tmp_path / "conf")
+    for _ in range(2):
+        _archive(spark, environ).write_once()
+    (tmp_path / "conf" / "log4j2.properties").touch()
+    assert _archive(spark, environ).options != ""
+    (tmp_path / "conf" / "core-default.xml").touch()
+    assert _archive(spark, environ).options == ""
 
 
 def test_there_is_none_where_others_may_write(spark: SparkInstallation, environ: dict[str, str]) -> None:

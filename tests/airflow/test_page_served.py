@@ -20,7 +20,7 @@ from tests.airflow.page_server import PageServer, page_server
 ROUTES = sorted(route.path for route in page.routes if isinstance(route, APIRoute))
 
 
-@pytest.fixture(scope="module", params=["simple", "fab"])
+@pytest.fixture(scope="module", params=[pytest.param("simple", marks=pytest.mark.slow), "fab"])
 def server(request: pytest.FixtureRequest, airflow_database: None) -> Iterator[PageServer]:
     with page_server(request.param) as running:
         yield running

@@ -142,6 +142,7 @@ def test_four_windows_that_are_written_at_the_same_time_are_all_there(output_of:
     assert [output.offsets(key) for key in keys] == [[100], [100], [0, 1, 2], [0, 1, 2, 3]]
 
 
+@pytest.mark.slow
 def test_two_attempts_that_commit_at_the_same_time_end_with_the_newer_one(output_of: Make, table: str) -> None:
     """The late one has read and is about to commit when the newer one commits."""
     output = output_of(table)
