@@ -61,7 +61,7 @@ class ClassArchive:
         return f'"-XX:SharedArchiveFile={self.file}" {_SILENT}'
 
     def write_once(self) -> None:
-        """Write the archive, if a run was here before and none has tried. It takes some 15 s."""
+        """Write the archive, if a run was here before and none has tried. It takes some 25 s."""
         seen, tried = self.file.with_suffix(".seen"), self.file.with_suffix(".tried")
         try:
             if not seen.exists():
