@@ -56,7 +56,7 @@ class MergeOperator(_BehindTheCommit, SparkSubmitBatchOperator):
 class ConnectMergeOperator(_BehindTheCommit, SparkConnectBatchOperator):
     """``SparkConnectBatchOperator`` behind the commit. The next batch may be written meanwhile."""
 
-    def _runs_once(self, given: Given) -> str:
+    def _shares_session(self, given: Given) -> str:
         return f"{given.pipeline}/{given.key}"
 
     def _job(self, spark: Any, arguments: Sequence[str], store: DriverStore) -> None:
