@@ -129,6 +129,7 @@ def test_a_batch_that_is_claimed_while_it_is_read_is_not_merged(
     assert log.table.read(log.spark) is None
 
 
+@pytest.mark.slow
 def test_a_key_in_two_partitions_is_refused_until_a_person_says_that_all_is_newer(iceberg_log: Log) -> None:
     log = iceberg_log
     log.commit(1, [(5, "a", "1"), (6, "b", "1")])
@@ -193,6 +194,7 @@ def test_other_outputs_logs_and_tables_are_refused(iceberg_log: Log) -> None:
         Merge.of(log.job, "payments").check(log.spark)
 
 
+@pytest.mark.slow
 def test_after_a_lost_log_a_person_says_that_all_of_the_new_one_is_newer(iceberg_log: Log) -> None:
     log = iceberg_log
     log.commit(1, [(0, "a", "1")])

@@ -131,6 +131,7 @@ def test_a_batch_in_a_compacted_file_is_refused_and_the_error_mends_it(output_of
     assert (output.offsets(A), output.offsets(B)) == ([2], [1])
 
 
+@pytest.mark.parametrize("table", ["delta", pytest.param("iceberg", marks=pytest.mark.slow)], indirect=True)
 def test_four_windows_that_are_written_at_the_same_time_are_all_there(output_of: Make, table: str) -> None:
     """Also the creation of the table, and a column that each of them adds."""
     output = evolving(output_of(table, partition_by=["day"]))
