@@ -152,9 +152,12 @@ def test_rows_bad_records_and_an_entity_table_are_written_without_a_jvm_and_no_s
         broker.produce(connected.topic, [(0, None, b"bad", None)])
         run = connected.run()
         assert connected.committed == {0: 6}
+        connected.produce(2)
+        again = connected.run()  # in the same session, with a file of credentials of its own
+        assert connected.committed == {0: 8}
 
-    assert run.state == "success", said()
-    assert ids(connected.output / "rows") == ids(connected.output / "current") == [*range(5)]
+    assert (run.state, again.state) == ("success", "success"), said()
+    assert ids(connected.output / "rows") == ids(connected.output / "current") == [*range(7)]
     assert [row["offset"] for row in rows_of_delta(connected.output / "bad")] == [5]
     written = [file.read_bytes() for file in connected.output.rglob("*") if file.is_file()]
     assert [text for text in (said().encode(), server.log.read_bytes(), *written) if b"hunter2" in text] == []
