@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import subprocess
 import tempfile
 import time
@@ -23,12 +22,12 @@ from hashlib import sha256
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
-import airflow_kafka_offsets
-from airflow_kafka_offsets.hooks.spark_installation import SparkInstallation
+from airflow_kafka_offsets.hooks.spark_installation import JOBS, SparkInstallation, folder_of_settings, java_of
 
 log = logging.getLogger(__name__)
 
-_JOB = Path(airflow_kafka_offsets.__file__).with_name("spark") / "jobs" / "load_classes.py"
+# The first compiler and the serial collector: a small job is over before the second compiler pays.
+SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SILENT = "-Xlog:cds=off,cds+dynamic=off"  # Java lists there what it leaves out
 _UNUSED_S = 30 * 86_400
 _WITHIN_S = 300
@@ -38,17 +37,21 @@ _WITHIN_S = 300
 class ClassArchive:
     """
     :ivar file: where the archive is, or will be.
-    :ivar spark: what it is for.
-    :ivar class_path: to be put in front of Spark's own.
-    :ivar settings: the folder of Spark's settings.
+    :ivar submit: the ``spark-submit`` of the Spark that it is for.
+    :ivar jars: the folder of that Spark's jars.
+    :ivar settings: the folder of its settings.
     """
 
     file: Path
-    spark: SparkInstallation
-    class_path: str
+    submit: Path
+    jars: Path
     settings: Path
 
     @property
+    def class_path(self) -> str:
+        """To be put in front of Spark's own."""
+        return f"{self.jars}/*"
+
     def options(self) -> str:
         """For a JVM that maps the archive; empty: there is none yet, or a jar would hide a setting."""
         try:
@@ -67,7 +70,7 @@ class ClassArchive:
             if not seen.exists():
                 seen.touch()
             elif not tried.exists():
-                tried.write_text("\n".join(_files_in(Path(self.class_path).parent)))
+                tried.write_text("\n".join(_files_in(self.jars)))
                 log.info("Spark's classes go to %s, once on this worker: later drivers start faster.", self.file)
                 self._write()
         except (OSError, BadZipFile, subprocess.SubprocessError) as error:  # the batch is written all the same
@@ -78,9 +81,9 @@ class ClassArchive:
         with tempfile.TemporaryDirectory(dir=self.file.parent) as folder:
             draft, settings = Path(folder, "draft.jsa"), Path(folder, "conf")
             settings.mkdir()
-            options = f'-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "-XX:ArchiveClassesAtExit={draft}" {_SILENT}'
-            job: list[str | Path] = [self.spark.submit, "--master", "local[1]", "--driver-class-path", self.class_path]
-            job += ["--conf", "spark.ui.enabled=false", _JOB, f"{folder}/rows"]
+            options = f'{SMALL_JVM} "-XX:ArchiveClassesAtExit={draft}" {_SILENT}'
+            job: list[str | Path] = [self.submit, "--master", "local[1]", "--driver-class-path", self.class_path]
+            job += ["--conf", "spark.ui.enabled=false", JOBS / "load_classes.py", f"{folder}/rows"]
             environ = {**os.environ, "SPARK_CONF_DIR": str(settings), "SPARK_SUBMIT_OPTS": options}
             subprocess.run(job, cwd=folder, env=environ, capture_output=True, timeout=_WITHIN_S, check=True)
             draft.rename(self.file)
@@ -91,11 +94,12 @@ class ClassArchive:
 
 def class_archive(spark: SparkInstallation, environ: Mapping[str, str]) -> ClassArchive | None:
     """The archive for drivers that are started here; ``None``: there can be none."""
-    java = Path(environ["JAVA_HOME"], "bin", "java") if environ.get("JAVA_HOME") else shutil.which("java")
-    release = Path(java or "").resolve().parent.parent / "release"
-    settings = Path(environ.get("SPARK_CONF_DIR") or f"{spark.home}/conf")
+    java = java_of(environ)
+    if spark.home is None or java is None:
+        return None
+    jars, release = spark.home / "jars", java.resolve().parent.parent / "release"
     folder = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "airflow-kafka-offsets", "spark-classes")
-    if spark.home is None or not release.is_file():
+    if not release.is_file():
         return None
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -103,9 +107,9 @@ def class_archive(spark: SparkInstallation, environ: Mapping[str, str]) -> Class
         return None
     if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022:  # an archive is code that drivers run
         return None
-    jars = sorted((jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in spark.home.glob("jars/*.jar"))
-    fits = sha256(repr((str(release), release.read_text(), str(spark.home), jars)).encode()).hexdigest()[:16]
-    return ClassArchive(folder / f"{fits}.jsa", spark, f"{spark.home}/jars/*", settings)
+    states = sorted((jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in jars.glob("*.jar"))
+    fits = sha256(repr((str(release), release.read_text(), str(jars), states)).encode()).hexdigest()[:16]
+    return ClassArchive(folder / f"{fits}.jsa", spark.submit, jars, folder_of_settings(spark, environ))
 
 
 def _files_in(jars: Path) -> list[str]:

@@ -16,8 +16,11 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+import airflow_kafka_offsets
 from airflow_kafka_offsets.errors import InvalidRequest
 
+JOBS = Path(airflow_kafka_offsets.__file__).with_name("spark") / "jobs"
+"""The packaged jobs, as files for ``spark-submit``."""
 _CORE_JAR = re.compile(r"spark-core_(\d+\.\d+)-(\d+\.\d+\.\d+\S*)\.jar")
 _TABLES = {  # jar, and the Maven coordinate for each line of Spark that it was played on
     "delta": (
@@ -71,8 +74,7 @@ def find_spark(binary: str, environ: Mapping[str, str]) -> SparkInstallation:
             "PySpark (pip install 'airflow-kafka-offsets[spark]'), put the bin folder of a Spark on the PATH, or "
             "submit in another way with kafka_spark_batch(submit=…)."
         )
-    java_home = environ.get("JAVA_HOME")
-    if not (os.access(Path(java_home, "bin", "java"), os.X_OK) if java_home else shutil.which("java", path=path)):
+    if java_of(environ) is None:
         problems.append(
             "There is no Java on this worker, and spark-submit needs Java 17 or 21: apt install "
             "openjdk-17-jre-headless, or set JAVA_HOME."
@@ -88,6 +90,18 @@ def find_spark(binary: str, environ: Mapping[str, str]) -> SparkInstallation:
     if problems:
         raise InvalidRequest(tuple(problems))
     return spark
+
+
+def java_of(environ: Mapping[str, str]) -> Path | None:
+    """The program that ``spark-submit`` starts as ``java``."""
+    home = environ.get("JAVA_HOME")
+    found = shutil.which(f"{home}/bin/java" if home else "java", path=environ.get("PATH", os.defpath))
+    return Path(found) if found else None
+
+
+def folder_of_settings(spark: SparkInstallation, environ: Mapping[str, str]) -> Path:
+    """Where ``spark-defaults.conf`` is, and other files of settings."""
+    return Path(environ.get("SPARK_CONF_DIR") or (spark.home and spark.home / "conf") or "")
 
 
 def missing_variables(spark: SparkInstallation, environ: Mapping[str, str]) -> dict[str, str]:
@@ -142,8 +156,7 @@ def settings_of(
     spark: SparkInstallation, properties_file: str | None, conf: Mapping[str, object], environ: Mapping[str, str]
 ) -> dict[str, str]:
     """Read Spark's settings for a job: its file of defaults, or the file in its place, then the job's own."""
-    folder = environ.get("SPARK_CONF_DIR") or (spark.home and spark.home / "conf") or ""
-    file = Path(properties_file) if properties_file else Path(folder, "spark-defaults.conf")
+    file = Path(properties_file) if properties_file else folder_of_settings(spark, environ) / "spark-defaults.conf"
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
     settings = dict[str, str]()
     for line in map(str.strip, lines):

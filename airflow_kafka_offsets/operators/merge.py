@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow.sdk import BaseOperator
 
+from airflow_kafka_offsets.hooks.spark_installation import JOBS
 from airflow_kafka_offsets.operators.commit import given_of, name_batch
 from airflow_kafka_offsets.operators.connect import DriverStore, SparkConnectBatchOperator
 from airflow_kafka_offsets.operators.spark_task import BatchTask
-from airflow_kafka_offsets.operators.submit import PACKAGED_JOB, SparkSubmitBatchOperator
+from airflow_kafka_offsets.operators.submit import SparkSubmitBatchOperator
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.engine.work import Given
     from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
-MERGE_JOB = str(Path(PACKAGED_JOB).with_name("merge_batches.py"))
+MERGE_JOB = str(JOBS / "merge_batches.py")
 
 
 class _BehindTheCommit(BatchTask):

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-import airflow_kafka_offsets
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.class_archive import ClassArchive, class_archive
+from airflow_kafka_offsets.hooks.class_archive import SMALL_JVM, ClassArchive, class_archive
 from airflow_kafka_offsets.hooks.spark_installation import (
+    JOBS,
     SparkInstallation,
     find_spark,
     missing_packages,
@@ -32,11 +31,9 @@ from airflow_kafka_offsets.operators.spark_task import BatchTask
 if TYPE_CHECKING:
     from airflow_kafka_offsets.engine.work import Given
 
-PACKAGED_JOB = str(Path(airflow_kafka_offsets.__file__).with_name("spark") / "jobs" / "write_batch.py")
+PACKAGED_JOB = str(JOBS / "write_batch.py")
 
-# The first compiler and the serial collector: a small batch is over before the second compiler pays. Spark compares
-# each assigned partition with each, so many partitions need the second one.
-_FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Spark compares each assigned partition with each: many partitions need what SMALL_JVM leaves out.
 _FEW_RECORDS, _FEW_PARTITIONS = 100_000, 1_000
 
 _NO_RETRY = "Error code is: 78."  # docs/job-contract.md; the provider's operator says the status in these words
@@ -123,11 +120,11 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
 
     def _start_fast(self, given: Given, spark: SparkInstallation, configured: Mapping[str, str]) -> None:
         is_small = given.offsets <= _FEW_RECORDS and given.partitions <= _FEW_PARTITIONS
-        options = [_FAST_START] if is_small else []
+        options = [SMALL_JVM] if is_small else []
         if not (self.driver_class_path or configured.get("spark.driver.extraClassPath")):
             self._archive = class_archive(spark, os.environ)
-        if self._archive is not None and self._archive.options:
-            options.append(self._archive.options)
+        if self._archive is not None and (mapped := self._archive.options()):
+            options.append(mapped)
             self.driver_class_path = self._archive.class_path
         own = os.environ.get("SPARK_SUBMIT_OPTS", "")  # comes last, so it holds
         os.environ["SPARK_SUBMIT_OPTS"] = " ".join(filter(None, [*options, own]))

@@ -64,7 +64,8 @@ class Fates:
         self.observation = Observation()
         is_bad = f"{REASON} != ''"
         counts = {"records": "count(1)", BAD: f"count_if({is_bad})", FILTERED: f"count_if({REASON} = '')"}
-        self._counts = [f.expr(count).alias(name) for name, count in {**counts, "marks": note(is_bad)}.items()]
+        counts |= {"marks": note(is_bad)}
+        self._counts = [f.expr(count).alias(name) for name, count in counts.items()]
         self.all = fated.observe(self.observation, *self._counts)
 
     def count(self) -> dict[str, Any]:
@@ -158,9 +159,11 @@ class RowSink:
             cause = f"{self.output} has skipped the write: it has one of this attempt or of a later one"
             raise LateAttempt(f"Cannot write {batch}", cause, "Retry the task: the next attempt has a higher number")
         self._filtered = found[FILTERED]
+        if not found[BAD] and (self.bad is None or self.bad.read_back(batch).isEmpty()):
+            return
         bad = Fates(noted(rows, found["marks"]), self.rows).bad()
         self._refuse_too_many(batch, bad, found[BAD], found["records"])
-        if self.bad is not None and (found[BAD] or not self.bad.read_back(batch).isEmpty()):
+        if self.bad is not None:
             self.bad.write(batch, bad if found[BAD] else bad.limit(0))
 
     def read_back(self, batch: Batch) -> Written:

@@ -46,8 +46,7 @@ def client_options(spark: SparkSession, where: str) -> dict[str, str]:
     except Exception as error:  # Python's, or Java's
         reason = str(getattr(error, "java_exception", error)).splitlines()[0]
         raise InvalidJob(f"Cannot read {SETTING}={where}", reason, "Put the file where the driver runs") from None
-    redacted = spark.conf.get(REDACTION, "") or ""
-    if jvm_of(spark) is None and _SECRET_OPTIONS not in redacted:
+    if jvm_of(spark) is None and _SECRET_OPTIONS not in (redacted := spark.conf.get(REDACTION, "") or ""):
         spark.conf.set(REDACTION, "|".join(filter(None, [redacted, _SECRET_OPTIONS])))
     return {f"kafka.{name}": value for name, value in parse_properties(text).items()}
 

@@ -53,13 +53,13 @@ def test_the_second_run_writes_it_and_the_third_maps_it(
 ) -> None:
     log = tmp_path / "log"
     for _ in range(2):
-        assert _archive(spark, environ).options == ""
+        assert _archive(spark, environ).options() == ""
         assert not log.exists()
         _archive(spark, environ).write_once()
     archive = _archive(spark, environ)
     archive.write_once()
     assert log.read_text() == "run\n"
-    assert f'"-XX:SharedArchiveFile={archive.file}"' in archive.options
+    assert f'"-XX:SharedArchiveFile={archive.file}"' in archive.options()
     assert archive.file.read_text() == "archive\n"
     assert sorted(archive.file.parent.iterdir()) == [archive.file.with_suffix(s) for s in (".jsa", ".seen", ".tried")]
 
@@ -72,7 +72,7 @@ def test_a_failure_is_logged_and_not_repeated(
     for _ in range(3):
         _archive(spark, environ).write_once()
     assert [r.message for r in caplog.records if "No archive was written" in r.message] == [caplog.records[-1].message]
-    assert _archive(spark, environ).options == ""
+    assert _archive(spark, environ).options() == ""
 
 
 def test_another_spark_has_another_archive(spark: SparkInstallation, environ: dict[str, str], tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ def test_it_is_not_mapped_where_a_jar_would_hide_a_setting(
     for _ in range(2):
         _archive(spark, environ).write_once()
     (tmp_path / "conf" / "log4j2.properties").touch()
-    assert _archive(spark, environ).options != ""
+    assert _archive(spark, environ).options() != ""
     (tmp_path / "conf" / "core-default.xml").touch()
-    assert _archive(spark, environ).options == ""
+    assert _archive(spark, environ).options() == ""
 
 
 def test_there_is_none_where_others_may_write(spark: SparkInstallation, environ: dict[str, str]) -> None:
@@ -131,7 +131,7 @@ def test_a_driver_takes_most_classes_of_spark_from_it(
     job.write_text("from pyspark.sql import SparkSession\nSparkSession.builder.getOrCreate().range(5).collect()\n")
     subprocess.run(
         [spark.submit, "--master", "local[1]", "--driver-class-path", archive.class_path, job],
-        env={**os.environ, "SPARK_SUBMIT_OPTS": f"{archive.options} -Xlog:class+load:file={loaded}"},
+        env={**os.environ, "SPARK_SUBMIT_OPTS": f"{archive.options()} -Xlog:class+load:file={loaded}"},
         check=True,
     )
     lines = [line for line in loaded.read_text().splitlines() if " org.apache.spark." in line]

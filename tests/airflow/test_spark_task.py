@@ -137,7 +137,9 @@ def test_a_small_batch_starts_fast_and_a_large_one_with_the_usual_jvm(orders: Or
     orders.broker.create_topic(big.topic)
     orders.broker.produce_many(big.topic, 100_001)
     big.run()
-    assert submitted()[0][0] == "-Downs=last"  # the next is that of the archive
+    batch, archive = submitted()
+    assert batch[0] == "-Downs=last"
+    assert "load_classes.py" in archive[1]
 
 
 @pytest.mark.parametrize(("status", "tries"), [("1", 2), ("78", 1)])

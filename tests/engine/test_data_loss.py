@@ -4,9 +4,7 @@ import pytest
 
 from airflow_kafka_offsets.engine.commit import needs_job
 from airflow_kafka_offsets.engine.work import Nothing
-from airflow_kafka_offsets.errors import (
-    DataLoss,
-)
+from airflow_kafka_offsets.errors import DataLoss
 from tests.cluster.memory import InMemoryCluster
 from tests.engine.pipeline import TOPIC, Pipeline, committed, produce, ranges_of, tp
 
