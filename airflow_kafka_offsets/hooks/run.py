@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,13 +15,18 @@ from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.request import RunContext
 
 PLAN_XCOM = "plan"
+PLANNED_XCOM = "planned"
 SUMMARY_XCOM = "summary"
+_ENDED = ("success", "failed", "skipped", "upstream_failed", "removed")
 
 
-def run_key(context: Any) -> RunKey:
-    """The task instance; the same for every retry and after every clear."""
+def run_key(context: Any, name: str) -> RunKey:
+    """Who does a batch; the same for every retry and after every clear.
+
+    :param name: the id of the task that does the whole batch, or of the group whose tasks do.
+    """
     ti = context["ti"]
-    return RunKey(ti.dag_id, ti.run_id, ti.task_id, -1 if ti.map_index is None else ti.map_index)
+    return RunKey(ti.dag_id, ti.run_id, name, -1 if ti.map_index is None else ti.map_index)
 
 
 def run_context(context: Any) -> RunContext:
@@ -39,15 +44,46 @@ class AirflowOf:
     """The Airflow around a task, as the engine asks it.
 
     :ivar pipeline_id: the pipeline that the task works on.
+    :ivar own: this task's run.
+    :ivar tasks: the ids of the tasks that do its batch, from resolve to commit.
     """
 
     context: Any
     pipeline_id: str
+    own: RunKey
+    tasks: Collection[str]
 
     def is_running(self, run: RunKey) -> bool:
-        """Whether the DAG run of that task instance is running."""
-        ti = self.context["ti"]
-        return bool(ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=["running"]))
+        """Whether a task of that run, from resolve to commit, is running or is still to run.
+
+        The tasks of another DAG, or of another task or group, are known by their names.
+        """
+        ti, index = self.context["ti"], f"_{run.map_index}" if run.map_index >= 0 else ""
+        if not ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=["running"]):
+            return False
+        is_like_own = (run.dag_id, run.task_id) == (self.own.dag_id, self.own.task_id)
+
+        def does_batch(instance: str) -> bool:
+            task_id = instance.removesuffix(index)
+            is_named = task_id == run.task_id or task_id.startswith(f"{run.task_id}.")
+            return instance.endswith(index) and (task_id in self.tasks if is_like_own else is_named)
+
+        states = ti.get_task_states(dag_id=run.dag_id, run_ids=[run.run_id]).get(run.run_id, {})
+        return any(does_batch(instance) and state not in _ENDED for instance, state in states.items())
+
+    def last_planned_key(self) -> str | None:
+        """The key of the last batch that this task planned or retried for this pipeline, as its XComs say.
+
+        ``None``: there is none, or its XCom was purged. Airflow looks at runs up to this run's date.
+        """
+        pull, index = self.context["ti"].xcom_pull, self.own.map_index
+        try:
+            planned = pull(
+                task_ids=self.context["ti"].task_id, key=PLANNED_XCOM, map_indexes=index, include_prior_dates=True
+            )
+        except FileNotFoundError:  # an XCom backend's object that was deleted
+            return None
+        return planned["key"] if planned and planned["pipeline"] == self.pipeline_id else None
 
     def has_succeeded(self) -> bool:
         """Whether this task has succeeded in another run for this pipeline.

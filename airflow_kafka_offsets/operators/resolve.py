@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.sdk import BaseOperator, XComArg
 
-from airflow_kafka_offsets.hooks.run import PLAN_XCOM, SUMMARY_XCOM, AirflowOf, failing_at_once, run_context, run_key
+from airflow_kafka_offsets.hooks.run import (
+    PLAN_XCOM,
+    PLANNED_XCOM,
+    SUMMARY_XCOM,
+    AirflowOf,
+    failing_at_once,
+    run_context,
+    run_key,
+)
 from airflow_kafka_offsets.hooks.versions import AirflowSkipException
 from airflow_kafka_offsets.offsets import Bound, GroupOffsets
+from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator
 from airflow_kafka_offsets.operators.lineage import TellsLineage
 from airflow_kafka_offsets.request import check_parameters, parse_request
 from airflow_kafka_offsets.templated import plain
@@ -71,6 +80,8 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
     writes = False
     job: Any = None
     """What the packaged jobs write: a sink, rows and merge, the last two or ``None``; ``kafka_spark_batch`` sets it."""
+    group_name: str | None = None
+    """The id of the group whose tasks do the batch; ``kafka_spark_batch`` sets it."""
 
     def __init__(
         self,
@@ -131,6 +142,8 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
         self.plan = {**given, "arguments": arguments, "formats": formats_of(job)}
         push(key=PLAN_XCOM, value=self.plan)
         push(key="batch_key", value=work.key)
+        if not work.batch.is_committed:  # what a clear writes again is not the newest batch
+            push(key=PLANNED_XCOM, value={"pipeline": given["pipeline"], "key": work.key})
         for name, value in work.offset_options().items():
             push(key=name, value=value)
         return arguments
@@ -144,17 +157,27 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
         from airflow_kafka_offsets.hooks.metrics import measured, send_nothing
         from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
-        run, hook = run_key(context), KafkaOffsetsHook(self.kafka_config_id)
-        parameters = {**self._parameters(), "pipeline_id": self.pipeline_id or f"{run.dag_id}.{run.task_id}"}
+        name, hook = self.group_name or self.task_id, KafkaOffsetsHook(self.kafka_config_id)
+        run = run_key(context, name)
+        parameters = {**self._parameters(), "pipeline_id": self.pipeline_id or f"{run.dag_id}.{name}"}
         request = parse_request(parameters, run_context(context), hook.client_config)
         for warning in request.warnings:
             self.log.warning(warning)
         log = PipelineLog(configured_store(self.checkpoint_location), request.pipeline_id)
         with hook.open_cluster() as cluster, measured("resolve", request.pipeline_id) as began_ms:
-            work = resolve(request, run, log, cluster, AirflowOf(context, request.pipeline_id))
+            airflow = AirflowOf(context, request.pipeline_id, run, self._tasks_of_batch())
+            work = resolve(request, run, log, cluster, airflow)
             if isinstance(work, Nothing):  # no commit task follows
                 send_nothing(log, cluster, began_ms)
         return work, hook.client_config["bootstrap.servers"]
+
+    def _tasks_of_batch(self) -> set[str]:
+        """This task and those behind it, up to the commit."""
+        behind = self.get_flat_relatives(upstream=False)
+        after = [
+            task.get_flat_relative_ids(upstream=False) for task in behind if isinstance(task, CommitOffsetsOperator)
+        ]
+        return {self.task_id, *(task.task_id for task in behind)}.difference(*after)
 
     def _job_object(self, topics: Sequence[str]) -> dict[str, Any] | None:
         from airflow_kafka_offsets.hooks.schema_registry import registry_of

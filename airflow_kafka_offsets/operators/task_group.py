@@ -109,9 +109,9 @@ def kafka_spark_batch(
         raise InvalidRequest(tuple(f"kafka_spark_batch({name!r}): {problem}" for problem in problems))
     with TaskGroup(name, **of_task_group) as group:
         group.default_args |= _default_args(group, default_args, retries)
-        request["pipeline_id"] = pipeline_id or f"{group.dag.dag_id}.{group.group_id}"
         where: dict[str, Any] = {"kafka_config_id": kafka_config_id, "checkpoint_location": checkpoint_location}
         resolve = ResolveStartupOffsetsOperator(task_id="resolve", **request, **where)
+        resolve.group_name = group.group_id
         if sink is not None:
             resolve.job = (sink, rows, merge)
             depend_on_xcoms(resolve, sink, rows, merge)

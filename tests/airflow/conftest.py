@@ -78,16 +78,20 @@ def orders(airflow: Path, broker: KafkaBroker, topic: Callable[..., str], group:
 
 
 @pytest.fixture
-def set_run_state(airflow: Path) -> Callable[[RunResult, str], None]:
-    """What Airflow knows of a run, whatever has become of it."""
+def set_states(airflow: Path) -> Callable[..., None]:
+    """`set_states(result, state, {task_id: state})`: what Airflow knows of a run, whatever has become of it."""
 
-    def change(result: RunResult, state: str) -> None:
+    def change(result: RunResult, state: str, of_tasks: dict[str, str | None]) -> None:
         from airflow.models.dagrun import DagRun
+        from airflow.models.taskinstance import TaskInstance
         from airflow.utils.session import create_session
         from sqlalchemy import update
 
         with create_session() as session:
             session.execute(update(DagRun).where(DagRun.run_id == result.run_id).values(state=state))
+            for task_id, of_task in of_tasks.items():
+                instance = (TaskInstance.run_id == result.run_id) & (TaskInstance.task_id == task_id)
+                session.execute(update(TaskInstance).where(instance).values(state=of_task))
 
     return change
 

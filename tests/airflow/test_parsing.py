@@ -134,7 +134,7 @@ def test_the_tasks_stand_in_one_line_and_the_last_one_publishes(dag: Any) -> Non
     assert line("connected.wait", "connected.resolve", "connected.spark", "connected.commit", "connected.merge")
     assert {dag.get_task(f"connected.{name}").conn_id for name in ("spark", "merge")} == {"c"}
     assert {t.trigger_rule for t in dag.tasks} == {"all_success"}
-    assert dag.get_task("orders.resolve").pipeline_id == "parsed.orders"
+    assert dag.get_task("orders.resolve").group_name == "orders"
     assert "windows.wait" not in dag.task_ids
     assert DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag)).task_ids
     assert repr(dag.get_task("orders.resolve").job[0]) == "Delta(path_or_table='/lake/orders')"

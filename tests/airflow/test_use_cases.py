@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -94,19 +95,50 @@ def test_without_a_report_nothing_is_committed(orders: Orders, said: Any) -> Non
     assert "ReadNotVerified" in said()
 
 
+@pytest.mark.parametrize("state", ["up_for_retry", None])
 def test_of_two_runs_at_once_one_has_the_batch_and_the_other_one_waits_for_it(
-    orders: Orders, set_run_state: Any, said: Any
+    orders: Orders, set_states: Any, said: Any, state: str | None
 ) -> None:
     orders.produce(5)
     first = orders.run(reject=True)
-    set_run_state(first, "running")
+    set_states(first, "running", {"orders.commit": state})
     second = orders.run()
 
     assert second.states("orders.resolve") == ["failed"]
     assert "OverlappingRun" in said()
-    set_run_state(first, "failed")
+    set_states(first, "running", {"orders.commit": "failed", "orders.wait": "success"})  # other tasks may still run
     assert orders.clear(second, "orders.resolve").state == "success"
     assert orders.is_exact()
+
+
+def test_the_tasks_between_a_lone_resolve_and_its_commit_have_the_batch(
+    orders: Orders, set_states: Any, said: Any
+) -> None:
+    orders.dag_id = "old_job"
+    orders.produce(5)
+    first = orders.run(reject=True)
+    set_states(first, "running", {"read_options": "running"})
+    second = orders.run()
+
+    assert second.states("resolve") == ["failed"]
+    assert "OverlappingRun" in said()
+    set_states(first, "running", {"read_options": "success", "notify": "running"})
+    assert orders.clear(second, "resolve").state == "success"
+    assert orders.is_exact()
+
+
+def test_airflow_remembers_the_last_batch_that_a_run_planned_and_no_batch_that_was_written_again(
+    orders: Orders, xcom: Any
+) -> None:
+    orders.dag_id = "remembering"
+    runs = []
+    for _ in range(2):
+        orders.produce(2)
+        runs.append(orders.run())
+    remembered, key = (partial(xcom, orders.dag_id, task_id="resolve", key=k) for k in ("remembered", "batch_key"))
+    assert [remembered(run) for run in runs] == [None, key(runs[0])]
+    orders.clear(runs[0], "resolve")
+    assert remembered(orders.run()) == key(runs[1])
 
 
 def test_an_old_job_that_knows_nothing_of_the_package_gets_its_offsets_and_is_trusted(orders: Orders) -> None:

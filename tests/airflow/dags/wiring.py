@@ -25,6 +25,7 @@ from airflow_kafka_offsets import (
     Timestamp,
     kafka_spark_batch,
 )
+from airflow_kafka_offsets.hooks.run import AirflowOf, run_key
 from tests.airflow import reader
 
 COMMON: dict[str, Any] = {"start_date": datetime(2026, 1, 1, tzinfo=UTC), "catchup": False}
@@ -61,6 +62,20 @@ def check(rejected: str) -> None:
     """Stands for a quality check that anybody can make fail."""
     if rejected == "True":
         raise AirflowFailException("rejected, as the run's conf says")
+
+
+@task
+def notify() -> None:
+    """Comes after the commit."""
+
+
+class RememberingResolve(ResolveStartupOffsetsOperator):
+    """Also pushes which batch Airflow remembers."""
+
+    def execute(self, context: Any) -> Any:
+        airflow = AirflowOf(context, self.pipeline_id or "", run_key(context, self.task_id), ())
+        context["ti"].xcom_push(key="remembered", value=airflow.last_planned_key())
+        return super().execute(context)
 
 
 def batch(dag_id: str, schedule: Any = None, retries: int = 0, **more: Any) -> None:
@@ -137,7 +152,11 @@ with DAG("old_job", schedule=None, params=PARAMS, default_args={"retries": 0}, *
     out = resolve.output
     words = [out[key] for key in ("assign", "starting_offsets", "ending_offsets", "batch_key")]
     commit = CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"])
-    resolve >> read_options(*words, OUTPUT) >> check("{{ params.reject }}") >> commit
+    resolve >> read_options(*words, OUTPUT) >> check("{{ params.reject }}") >> commit >> notify()
+
+with DAG("remembering", schedule=None, params=PARAMS, default_args={"retries": 0}, **COMMON):
+    remembering = RememberingResolve(task_id="resolve", topics=TOPIC, start="earliest", pipeline_id=TOPIC)
+    read(remembering.output, OUTPUT) >> CommitOffsetsOperator(task_id="commit", plan=remembering.output["plan"])
 
 with DAG("offsets_from_a_task", schedule=None, params=PARAMS, default_args={"retries": 0}, **COMMON):
 
