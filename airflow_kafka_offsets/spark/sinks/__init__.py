@@ -25,12 +25,13 @@ def sink_of(job: Mapping[str, Any]) -> Sink:
 def plain_sink(members: Mapping[str, Any], output: str | None = None) -> FilesSink | TableSink:
     """A folder or a table, from a member ``sink`` of a job object."""
     from airflow_kafka_offsets.spark.sinks.columns import quoted, table_name
+    from airflow_kafka_offsets.spark.sinks.delta import DeltaTable
     from airflow_kafka_offsets.spark.sinks.files import FilesSink
-    from airflow_kafka_offsets.spark.sinks.table import TableSink
+    from airflow_kafka_offsets.spark.sinks.iceberg import IcebergTable
 
     kind, path, by = members["format"], members["path"], tuple(members["partition_by"])
     output = output or f"{kind}:{path or members['table']}"
     if kind == "files":
         return FilesSink(path, output, members["file_format"], by)
     name = f"delta.{quoted(path)}" if path else table_name(members["table"])
-    return TableSink(kind, name, output, path, by, members["evolve"])
+    return (DeltaTable if kind == "delta" else IcebergTable)(name, output, path, by, members["evolve"])

@@ -1,25 +1,18 @@
-"""Delta and Iceberg tables: a batch is replaced in one commit, and a late driver's commit is fenced off.
+"""A table: a batch is replaced in one commit, and a late driver's commit is fenced off.
 
-``writeTo(table).overwrite(kafka_batch = key)`` is the same for both. The fences are not:
-
-- Delta skips a transaction whose version (the attempt) is not above the recorded one, in silence. The driver looks once
-  more behind the write.
-- Iceberg validates from the snapshot that was there before the driver's last look. It lets a late driver in where the
-  newer attempt wrote nothing and found nothing: the same look keeps that from being reported.
-
-Nothing is ever appended: Iceberg does not validate appends.
+What the formats do differently is in :mod:`~airflow_kafka_offsets.spark.sinks.delta` and
+:mod:`~airflow_kafka_offsets.spark.sinks.iceberg`. Nothing is ever appended: Iceberg does not validate appends.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import os
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -29,18 +22,12 @@ from pyspark.sql.types import StructType
 from airflow_kafka_offsets.spark.batch import Batch
 from airflow_kafka_offsets.spark.errors import BatchError, InvalidJob, LateAttempt
 from airflow_kafka_offsets.spark.sinks import mark
-from airflow_kafka_offsets.spark.sinks.columns import keyed, lacking, narrowing, nullable, quoted, sql_type
+from airflow_kafka_offsets.spark.sinks.columns import keyed, lacking, narrowing, quoted, sql_type
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
-from airflow_kafka_offsets.spark.sinks.folders import Folders
-from airflow_kafka_offsets.spark.store import jvm_of
 
 log = logging.getLogger(__name__)
 
 TRIES = 10
-HEAD = "current-snapshot-id"
-_SIGN = {"delta": "delta.minReaderVersion", "iceberg": HEAD}  # a property that every table of the format shows
-BOUNDS = f"write.metadata.metrics.column.{BATCH_COLUMN}"
-DEFAULT_BOUNDS = "write.metadata.metrics.default"
 _ABSENT = (
     *("PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "TABLE_OR_VIEW_NOT_FOUND"),
     "DELTA_INVALID_PARTITION_PATH",  # it would lie in another table's folder
@@ -57,8 +44,6 @@ OVERTAKEN = (
     *("DELTA_CONCURRENT_TRANSACTION", "Found conflicting files", "Found conflicting deleted files"),
     "Found new conflicting delete files",
 )
-_MIXED_FILE = "Cannot delete file where some, but not all, rows match filter"
-_FENCED_FOR = "interval 30 days"
 
 
 class NotMade(InvalidJob):
@@ -66,27 +51,63 @@ class NotMade(InvalidJob):
 
 
 @dataclass(frozen=True, slots=True)
-class TableSink:
+class TableSink(ABC):
     """A table that has all batches of a pipeline.
 
+    :cvar format: the name of its format in Spark's SQL.
+    :cvar sign: a property that every table of the format shows.
     :ivar name: as Spark's SQL takes it: ``delta.`/lake/orders```, ```lake`.`orders```.
     :ivar path: of a Delta table that is named by its folder.
     :ivar partition_by: columns, for Iceberg transforms too, of a table that is created.
     :ivar evolve: ``add``: the table gets columns and inner fields that it lacks.
     """
 
-    format: Literal["delta", "iceberg"]
+    format: ClassVar[Literal["delta", "iceberg"]]
+    sign: ClassVar[str]
+
     name: str
     output: str
     path: str | None = None
     partition_by: tuple[str, ...] = ()
     evolve: Literal["add"] | None = None
 
+    @abstractmethod
+    def refuse_session(self, spark: SparkSession) -> None:
+        """:raises InvalidJob: in this session a commit could be lost."""
+
+    @abstractmethod
+    def refuse_place(self, spark: SparkSession) -> None:
+        """:raises OtherOutput: another output is where the table is about to be created or marked."""
+
+    @abstractmethod
+    def refuse_properties(self, properties: Mapping[str, str]) -> None:
+        """:raises InvalidJob: a batch of this table could not be replaced."""
+
+    @abstractmethod
+    def properties_of_a_new_table(self) -> dict[str, str]: ...
+
+    @abstractmethod
+    def partitions_of_a_new_table(self) -> Iterable[str]: ...
+
+    @abstractmethod
+    def fence(self, batch: Batch, properties: Mapping[str, str]) -> dict[str, str]:
+        """Options of a write that stop the commit of a driver that was overtaken."""
+
+    @abstractmethod
+    def fitting(self, rows: DataFrame, table: StructType) -> StructType:
+        """The columns that a write to this table gives."""
+
+    def refresh(self, spark: SparkSession) -> None:  # noqa: B027, one format has nothing to refresh
+        """Forget what the catalog remembers of the table."""
+
+    def explain(self, batch: Batch, error: Exception) -> None:  # noqa: B027
+        """:raises InvalidJob: the error is one that a person can mend."""
+
     def check(self, spark: SparkSession, pipeline: str) -> None:
-        self._refuse_blind_commits(spark)
+        self.refuse_session(spark)
         schema = self._schema(spark)
         if schema is None:
-            self._refuse_surroundings(spark)
+            self.refuse_place(spark)
         else:
             self._check_table(schema, self._properties(spark), pipeline)
 
@@ -125,30 +146,13 @@ class TableSink:
     def _replace(self, batch: Batch, rows: DataFrame) -> None:
         rows, properties = self.prepare(rows, batch.name)
         batch.look()  # after the snapshot to validate from: a driver that comes later conflicts with it
-        writer = rows.writeTo(self.name).options(**self._fence(batch, properties.get(HEAD, "none")))
+        writer = rows.writeTo(self.name).options(**self.fence(batch, properties))
         writer.overwrite(f.col(BATCH_COLUMN) == batch.key)
-
-    def _fence(self, batch: Batch, head: str) -> dict[str, str]:
-        if self.format == "delta":
-            said = json.dumps({BATCH_COLUMN: batch.key, "attempt": batch.attempt})
-            return {
-                "txnAppId": f"kafka-offsets/{batch.key}",
-                "txnVersion": str(batch.attempt),
-                "userMetadata": said,
-            }
-        options = {
-            "snapshot-property.kafka-offsets.batch": batch.key,
-            "snapshot-property.kafka-offsets.attempt": str(batch.attempt),
-        }
-        if head != "none":  # the level without a snapshot would refuse every second write of a key
-            options |= {"isolation-level": "serializable", "validate-from-snapshot-id": head}
-        return options
 
     def _schema(self, spark: SparkSession) -> StructType | None:
         """``None``: there is no such table."""
         try:
-            if self.format == "iceberg":
-                spark.catalog.refreshTable(self.name)  # the catalog may remember a table of half a minute ago
+            self.refresh(spark)
             return spark.table(self.name).schema
         except AnalysisException as error:
             if any(words in str(error) for words in _ABSENT):
@@ -159,14 +163,11 @@ class TableSink:
         return {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {self.name}").collect()}
 
     def _created(self, spark: SparkSession, schema: StructType, pipeline: str) -> StructType:
-        self._refuse_surroundings(spark)
-        properties = {mark.PROPERTY: pipeline}
-        properties |= (
-            {"delta.setTransactionRetentionDuration": _FENCED_FOR} if self.format == "delta" else {BOUNDS: "full"}
-        )
+        self.refuse_place(spark)
+        properties = {mark.PROPERTY: pipeline, **self.properties_of_a_new_table()}
         columns = ", ".join(f"{quoted(field.name)} {sql_type(field.dataType)}" for field in schema)
-        by = self.partition_by if self.format == "iceberg" else map(quoted, self.partition_by)
-        partitions = f"PARTITIONED BY ({', '.join(by)})" if self.partition_by else ""
+        by = ", ".join(self.partitions_of_a_new_table())
+        partitions = f"PARTITIONED BY ({by})" if by else ""
         spark.sql(
             f"CREATE TABLE IF NOT EXISTS {self.name} ({columns}) USING {self.format} {partitions} "
             f"TBLPROPERTIES ({_pairs(properties)})"
@@ -181,7 +182,7 @@ class TableSink:
         properties = self._properties(spark)
         if mark.PROPERTY not in properties:
             self._check_table(schema, properties, pipeline)
-            self._refuse_surroundings(spark)
+            self.refuse_place(spark)
             spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({_pairs({mark.PROPERTY: pipeline})})")
             properties = self._properties(spark)
         self._check_table(schema, properties, pipeline)  # another pipeline may have been faster
@@ -192,35 +193,12 @@ class TableSink:
         removal = f"ALTER TABLE {self.name} UNSET TBLPROPERTIES ('{mark.PROPERTY}')"
         mark.refuse_other(self.output, properties.get(mark.PROPERTY, pipeline), pipeline, removal)
         what = f"Cannot write {self.output}"
-        if _SIGN[self.format] not in properties:
+        if self.sign not in properties:
             raise InvalidJob(what, f"The table is not of the format {self.format}", "Correct the sink, or its catalog")
         if BATCH_COLUMN not in schema.names:
             cause = f"The table has no column {BATCH_COLUMN}, by which batches are replaced"
             raise InvalidJob(what, cause, f"ALTER TABLE {self.name} ADD COLUMNS ({BATCH_COLUMN} STRING)")
-        bounds = properties.get(BOUNDS, properties.get(DEFAULT_BOUNDS, "truncate(16)"))
-        if self.format == "iceberg" and bounds.lower() != "full":
-            cause = f"Its files keep the bounds of {BATCH_COLUMN} as {bounds}: a batch could be written once only"
-            raise InvalidJob(what, cause, f"ALTER TABLE {self.name} SET TBLPROPERTIES ('{BOUNDS}' = 'full')")
-
-    def _refuse_surroundings(self, spark: SparkSession) -> None:
-        """Of a Delta table by its folder that is about to be marked. Over Spark Connect nothing can look there."""
-        if self.path is not None and jvm_of(spark) is not None:
-            folders = Folders(spark, self.path)
-            others = folders.find(f"{self.path}/*")
-            if folders.exists(f"{self.path}/_delta_log"):  # looked at last: another driver may be making the table
-                others = folders.find(f"{self.path}/*/{{{mark.FILE},_delta_log}}")
-            mark.refuse_surroundings(folders, self.path, self.output, others)
-
-    def _refuse_blind_commits(self, spark: SparkSession) -> None:
-        """:raises InvalidJob: of two drivers that commit at the same time, one would overwrite the other's commit."""
-        scheme = (self.path or "").rpartition("://")[0]
-        if scheme not in ("s3", "s3a", "s3n") or "DATABRICKS_RUNTIME_VERSION" in os.environ:
-            return
-        setting = f"spark.delta.logStore.{scheme}.impl"
-        if spark.conf.get(setting, None) is None:
-            cause = "Delta's default log store for S3 does not keep two drivers from overwriting each other's commit"
-            remedy = f"Set {setting}=io.delta.storage.S3DynamoDBLogStore for every writer, or write to Iceberg"
-            raise InvalidJob(f"Cannot write {self.output}", cause, remedy)
+        self.refuse_properties(properties)
 
     def _fitted(self, rows: DataFrame) -> DataFrame:
         """The rows with the table's columns and types. Before, it gets what it lacks, if it may.
@@ -236,18 +214,14 @@ class TableSink:
         if lost := list(narrowing(rows.schema, table)):
             remedy = 'CAST in Rows(select=…), or let the sink add columns: evolve="add"'
             raise InvalidJob(f"Cannot write the rows to {self.output}", "; ".join(lost), remedy)
-        own = {name.lower() for name in rows.columns}  # Delta fills the others itself, with their defaults
-        return rows.to(nullable(table, own if self.format == "delta" else None))
+        return rows.to(self.fitting(rows, table))
 
     def _explain(self, batch: Batch, error: Exception) -> None:
         text = str(error)
         if any(words in text for words in OVERTAKEN):
             cause = f"A newer attempt has committed to {self.output} meanwhile"
             raise LateAttempt(f"Cannot write {batch}", cause, "Nothing to do: the newest attempt counts") from error
-        if _MIXED_FILE in text:
-            cause = f"A file of {self.output} has rows of this batch and of others: the table was compacted"
-            remedy = f"DELETE FROM {self.name} WHERE {BATCH_COLUMN} = '{batch.key}'; then retry"
-            raise InvalidJob(f"Cannot replace the rows of {batch}", cause, remedy) from error
+        self.explain(batch, error)
 
 
 def try_again(write: Callable[[], None], why: str, conflicts: Sequence[str] = IN_THE_WAY) -> None:
