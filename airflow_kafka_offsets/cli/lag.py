@@ -21,7 +21,8 @@ from airflow_kafka_offsets.times import iso
 def lag(call: Call) -> Answer:
     """How far a pipeline or a consumer group is behind.
 
-    Unread records are counted in offsets, an upper bound. Ages are those of the first unread records; without the right
+    Unread records are counted in offsets, an upper bound; those behind an open transaction are apart, and wait for its
+    end. Ages are those of the first unread records; without the right
     Read on the topic they are left out.
     """
     of_group = {name: call[name] for name in ("topics", "group_id") if call[name] is not None}
@@ -41,12 +42,18 @@ def lag(call: Call) -> Answer:
         age = None if one.oldest_ms is None else max(0, call.now_ms - one.oldest_ms) // 1000
         oldest = None if one.oldest_ms is None else iso(one.oldest_ms)
         rows.append({"partition": str(tp), **one._asdict(), "oldest_unread": oldest, "age_s": age})
-    unread, ages = sum(row["unread"] for row in rows), [row["age_s"] for row in rows if row["age_s"] is not None]
+    unread, held = (sum(row[name] for row in rows) for name in ("unread", "in_transaction"))
+    ages = [row["age_s"] for row in rows if row["age_s"] is not None]
     oldest_s = max(ages, default=None)
     text = f"{whose}: {counted(unread, 'unread record')} in {counted(len(rows), 'partition')}"
     text += "." if oldest_s is None else f", the oldest is {timedelta(seconds=oldest_s)} old."
-    columns = "partition position log_start end unread oldest_unread age_s note"
-    return Answer(text, {"of": whose, "unread": unread, "age_s": oldest_s}, [Table("partitions", rows, columns)])
+    text += f" {counted(held, 'record')} behind an open transaction." if held else ""
+    columns = "partition position log_start end unread in_transaction oldest_unread age_s note"
+    return Answer(
+        text,
+        {"of": whose, "unread": unread, "in_transaction": held, "age_s": oldest_s},
+        [Table("partitions", rows, columns)],
+    )
 
 
 def list_pipelines(call: Call) -> Answer:

@@ -29,6 +29,8 @@ class PartitionLag(NamedTuple):
     :ivar position: the next offset to read; ``None``: all that is there counts as unread.
     :ivar log_start: ``None``, and the end, too: its topic does not exist.
     :ivar unread: offsets up to the end that still exist.
+    :ivar in_transaction: offsets behind the end that an open transaction holds back: high watermark minus last stable
+        offset (KIP-98); 0 where uncommitted records are read.
     :ivar oldest_ms: the time of the first unread record; ``None``: there is none, or it was not asked.
     """
 
@@ -36,6 +38,7 @@ class PartitionLag(NamedTuple):
     log_start: int | None
     end: int | None
     unread: int
+    in_transaction: int
     oldest_ms: int | None
     note: Note
 
@@ -62,42 +65,51 @@ def last_run(log: PipelineLog, newest: Batch) -> Batch:
 
 
 def lag_of_pipeline(log: PipelineLog, newest: Batch, kafka: Cluster, *, with_times: bool = True) -> Lag | None:
-    """By the position, over the topics that the pipeline reads. ``None``: by window, or on another cluster.
+    """By the position, over the partitions that the pipeline reads. ``None``: by window, or on another cluster.
+
+    A partition that the last run excluded is not read, nor a topic that it did not subscribe to.
 
     :param with_times: whether to read the first unread records, for their times.
     """
     if newest.plan.kind == "window":
         return None
     position, shard = position_of(log, newest), shard_of(newest.plan.pipeline)
-    known = last_run(log, newest).plan.topics
-    topics = TopicList(tuple(sorted({*known, *(tp.topic for tp in position)})), all_exist=False)
-    now = kafka.describe(topics)
+    last = last_run(log, newest)
+    known, planned = last.plan.topics, log.body(last).ranges
+    now = kafka.describe(TopicList(tuple(sorted(known)), all_exist=False))
     if now.cluster_id != newest.plan.cluster_id:
         return None
 
     def is_read(tp: TopicPartition) -> bool:
         """A new partition is, unless single partitions are subscribed to, or it is another shard's."""
-        is_whole = tp.topic in known and known[tp.topic].partitions is not None
-        return tp in position or (is_whole and (shard is None or flink_owner(tp, shard[1]) == shard[0]))
+        is_new = tp not in position and known[tp.topic].partitions is not None
+        return tp in planned or (is_new and (shard is None or flink_owner(tp, shard[1]) == shard[0]))
 
     asked = [tp for tp in now.partitions if is_read(tp)]
     gone = {
-        tp: PartitionLag(at.offset, None, None, 0, None, "topic does not exist")
-        for tp, at in position.items()
-        if tp.topic in known and tp not in now.partitions
+        tp: PartitionLag(position[tp].offset, None, None, 0, 0, None, "topic does not exist")
+        for tp in planned
+        if tp not in now.partitions
     }
     found = _lag(kafka, asked, position, now.topic_ids, newest.plan.isolation_level, with_times=with_times)
     return {**gone, **found}
 
 
-def lag_of_group(kafka: Cluster, group_id: str, subscription: Subscription, *, with_times: bool = True) -> Lag:
-    """By the group's committed offsets, up to the high watermarks.
+def lag_of_group(
+    kafka: Cluster,
+    group_id: str,
+    subscription: Subscription,
+    isolation_level: IsolationLevel = "read_uncommitted",
+    *,
+    with_times: bool = True,
+) -> Lag:
+    """By the group's committed offsets.
 
     :param with_times: as of :func:`lag_of_pipeline`.
     """
     now = kafka.describe(subscription)
     position = {tp: Offset(c.offset, c.leader_epoch) for tp, c in kafka.committed(group_id, now.partitions).items()}
-    return _lag(kafka, now.partitions, position, now.topic_ids, "read_uncommitted", with_times=with_times)
+    return _lag(kafka, now.partitions, position, now.topic_ids, isolation_level, with_times=with_times)
 
 
 def _lag(
@@ -125,12 +137,13 @@ def _lag(
             else ""
         )
         start = first if at is None or note else at.offset
-        found[tp] = PartitionLag(None if at is None else at.offset, first, end, max(0, end - start), None, note)
-    unread = {tp: lag.end - lag.unread for tp, lag in found.items() if lag.unread and lag.end is not None}
+        unread, held = max(0, end - start), log.high_watermark - end
+        found[tp] = PartitionLag(None if at is None else at.offset, first, end, unread, held, None, note)
+    firsts = {tp: lag.end - lag.unread for tp, lag in found.items() if lag.unread and lag.end is not None}
     times: Mapping[TopicPartition, int] = {}
-    if with_times and unread:
+    if with_times and firsts:
         try:
-            times = kafka.first_times(unread, isolation_level)
+            times = kafka.first_times(firsts, isolation_level)
         except NotAuthorized:  # a time needs the right Read, offsets need Describe
             times = {}
     return {tp: lag._replace(oldest_ms=times.get(tp)) for tp, lag in found.items()}

@@ -30,6 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 Gauge = Literal[
     "lag",
+    "in_transaction",
     "lag_looked_at_seconds",
     "committed_at_seconds",
     "lost_at_seconds",
@@ -100,13 +101,13 @@ def _no_reason_to_fail(log: PipelineLog) -> Iterator[None]:
 
 
 def _send_lag(log: PipelineLog, kafka: Cluster, newest: Batch) -> dict[str, int]:
-    """``{"lag": records}``; empty by window and on another cluster."""
+    """``{"lag": records, "in_transaction": records}``; empty by window and on another cluster."""
     lag = lag_of_pipeline(log, newest, kafka, with_times=False)
     if lag is None:
         return {}
-    unread = sum(one.unread for one in lag.values())
-    _gauges(log.pipeline_id, {"lag": unread, "lag_looked_at_seconds": now_ms() / 1000})
-    return {"lag": unread}
+    unread, held = sum(one.unread for one in lag.values()), sum(one.in_transaction for one in lag.values())
+    _gauges(log.pipeline_id, {"lag": unread, "in_transaction": held, "lag_looked_at_seconds": now_ms() / 1000})
+    return {"lag": unread, "in_transaction": held}
 
 
 def _send_batch(batch: Batch, began_ms: int) -> bool:

@@ -28,11 +28,13 @@ _FEW = 1_000  # partitions: the time of the first unread record of each takes a 
 class Unread(NamedTuple):
     """
     :ivar records: offsets up to the ends of the topics; ``None``: not known, and ``why`` says so.
+    :ivar in_transaction: offsets behind the ends, which open transactions hold back.
     :ivar oldest_ms: the time of the oldest of them; ``None``: none is unread, or it was not asked.
     :ivar notes: partitions by what is wrong with their position.
     """
 
     records: int | None = None
+    in_transaction: int = 0
     oldest_ms: int | None = None
     notes: Mapping[str, int] = {}
     why: str = ""
@@ -87,4 +89,5 @@ def _unread(log: PipelineLog, newest: Batch, open_cluster: Callable[[], Abstract
         return _OTHER_CLUSTER
     notes = Counter(str(one.note) for one in lag.values() if one.note not in ("", "no position"))
     oldest = min((one.oldest_ms for one in lag.values() if one.oldest_ms is not None), default=None)
-    return Unread(sum(one.unread for one in lag.values()), oldest, notes)
+    held = sum(one.in_transaction for one in lag.values())
+    return Unread(sum(one.unread for one in lag.values()), held, oldest, notes)

@@ -95,6 +95,8 @@ def sentence(
         said.append((f"{counted(unread.records, 'record')} unread{oldest}.", ""))
     elif unread is not None:
         said.append(("No record is unread.", ""))
+    if unread is not None and unread.in_transaction:
+        said.append((f"{counted(unread.in_transaction, 'record')} behind an open transaction.", "open"))
     given_up = row["given_up"].get("lost", 0) + row["given_up"].get("skipped", 0)
     wrong = {"bad": row["bad"] or 0, "lost or skipped": given_up}
     words = [f"{counted(count, 'record')} {what}" for what, count in wrong.items() if count]
@@ -159,6 +161,7 @@ def figures(row: Row, unread: Unread | None, now_ms: int) -> list[tuple[str, str
     oldest_ms = None if unread is None else unread.oldest_ms
     values = {
         "unread": (None if unread is None else unread.records, "records unread"),
+        "in_transaction": ((unread.in_transaction or None) if unread else None, "records behind an open transaction"),
         "oldest": (None if oldest_ms is None else ago(iso(oldest_ms), now_ms), "age of the oldest unread record"),
         "offsets": (row["offsets"], f"offsets planned in batch {row['batch']}"),
         "rows": (row["rows"], f"rows in batch {row['batch']}"),

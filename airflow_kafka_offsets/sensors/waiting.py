@@ -1,4 +1,7 @@
-"""The base of the sensors: one look in the worker, then the wait in the triggerer."""
+"""The base of the sensors: one look in the worker, then the wait in the triggerer.
+
+A run whose conf has an act is not held up: it may be what ends the cause of the wait.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,19 @@ from typing import Any
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.hooks.run import failing_at_once
-from airflow_kafka_offsets.hooks.versions import AirflowFailException, AirflowSensorTimeout
+from airflow_kafka_offsets.hooks.run import failing_at_once, run_context
+from airflow_kafka_offsets.hooks.versions import AirflowException, AirflowFailException, AirflowSensorTimeout
 from airflow_kafka_offsets.triggers.waiting import Missing, WaitingTrigger
 
 # The trigger ends the wait and says what is missing. Airflow's scheduler ends it where no triggerer runs.
 _GRACE = timedelta(minutes=2)
+_ACTS = {"acknowledge", "reset", "skip"}
 
 
 class WaitingSensor(BaseSensorOperator):
     """Waits for what its trigger looks for; the trigger is the same whether it runs here or in the triggerer.
+
+    Where Kafka does not answer until the time is up, Airflow retries the task, which it never does after a time-out.
 
     :param deferrable: wait in the triggerer, without a worker slot; ``False``: as ``mode`` says.
     :param timeout: how long to wait, in seconds or as a ``timedelta``. Airflow's own default is a week, which is what a
@@ -32,10 +38,19 @@ class WaitingSensor(BaseSensorOperator):
         super().__init__(timeout=timeout, **kwargs)
         self.deferrable = deferrable
         self._trigger: WaitingTrigger | None = None  # it may remember what it has seen
+        self._missing: Missing | None = None
 
     def execute(self, context: Any) -> Any:
+        conf = run_context(context).conf
+        if isinstance(conf, Mapping) and conf.keys() & _ACTS:
+            return None
         if not self.deferrable:
-            return super().execute(context)
+            try:
+                return super().execute(context)
+            except AirflowSensorTimeout:
+                if self._missing is not None and self._missing.is_outage:
+                    raise AirflowException(self._missing.words) from None
+                raise
         seen = self.poke(context)
         if not seen.is_done and self._trigger is not None:
             wait = timedelta(seconds=self.timeout) + _GRACE
@@ -46,17 +61,30 @@ class WaitingSensor(BaseSensorOperator):
         with failing_at_once():
             self._trigger = self._trigger or self.make_trigger(context, now_ms() + round(self.timeout * 1000))
             found = self._trigger.look_patiently()
-        is_done = not isinstance(found, Missing)
+        self._missing = found if isinstance(found, Missing) else None
+        is_done = self._missing is None
         return PokeReturnValue(is_done=is_done, xcom_value=found if is_done else None)
 
     def execute_complete(self, context: Any, event: Mapping[str, Any]) -> Any:
         """Called with the trigger's event."""
-        if "error" in event:
-            raise AirflowFailException(event["error"])
-        if "timeout" in event:
-            raise AirflowSensorTimeout(f"Waited for {self.timeout:g} seconds. Still missing: {event['timeout']}")
-        return event["found"]
+        return found_in(event, self.timeout)
 
     @abstractmethod
     def make_trigger(self, context: Any, until_ms: int) -> WaitingTrigger:
         """What looks."""
+
+
+def found_in(event: Mapping[str, Any], timeout_s: float) -> Any:
+    """What the trigger has found.
+
+    :raises AirflowException: Kafka did not answer. Airflow retries the task.
+    :raises AirflowSensorTimeout, AirflowFailException: it was not there in time, or waiting cannot help.
+    """
+    match event:
+        case {"found": found}:
+            return found
+        case {"outage": words}:
+            raise AirflowException(f"Waited for {timeout_s:g} seconds without an answer: {words}")
+        case {"timeout": words}:
+            raise AirflowSensorTimeout(f"Waited for {timeout_s:g} seconds. Still missing: {words}")
+    raise AirflowFailException(event["error"])

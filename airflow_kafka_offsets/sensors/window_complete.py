@@ -19,7 +19,8 @@ _END_OF_INTERVAL = Timestamp()
 class WindowCompleteSensor(WaitingSensor):
     """Wait until every partition has a record at or past the window's end, or is idle.
 
-    A record that comes later is in the next window, so nothing is lost without this wait.
+    A record that comes later is in the next window, so nothing is lost without this wait. A window that the run's conf
+    names is the one that is waited for.
 
     XCom ``return_value``: the window's end and the partitions that were idle, ``{"end_ms": …, "idle": ["orders-1"]}``.
 
@@ -52,10 +53,14 @@ class WindowCompleteSensor(WaitingSensor):
             raise InvalidRequest((f"end is {end!r}, which is no time; give Timestamp().",))
 
     def make_trigger(self, context: Any, until_ms: int) -> WindowCompleteTrigger:
+        run, end = run_context(context), self.end
+        match run.conf:
+            case {"window": [_, time]}:
+                end = Timestamp(time)
         return WindowCompleteTrigger(
             kafka_config_id=self.kafka_config_id,
             topics=self.topics,
-            end_ms=parse_some({"end": self.end}, run_context(context))["end"].ms,
+            end_ms=parse_some({"end": end}, run)["end"].ms,
             idle_timeout_ms=self.idle_timeout // timedelta(milliseconds=1),
             poke_interval=self.poke_interval,
             until_ms=until_ms,

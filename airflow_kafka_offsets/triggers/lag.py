@@ -1,8 +1,9 @@
-"""For an ``AssetWatcher``: starts a run when enough records wait for a pipeline or a group, once per position.
+"""For an ``AssetWatcher``: starts a run when enough records wait for a pipeline or a group.
 
 A run reads all that is there when it plans, and moves the position when it commits, perhaps much later. Until then
 whatever is unread is that run's, or the next one's, which the commit brings about. So a backlog that grows fires no
-second time. What was fired for is kept in the asset's state store, where Airflow has one (3.3), and only at the next
+second time for the same position, until ``again_after`` has passed: the run may have failed, or never have come about.
+What was fired for, and when, is kept in the asset's state store, where Airflow has one (3.3), and only at the next
 look: by then Airflow has stored the event. A triggerer that dies may fire twice, and misses no backlog.
 """
 
@@ -14,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
@@ -31,18 +32,32 @@ if TYPE_CHECKING:
 _STATE_KEY = "kafka_offsets.lag"
 
 
+class Fired(TypedDict):
+    """What an event was fired for, as the asset's state store has it.
+
+    :ivar position: a digest; ``None``: of a pipeline without a batch.
+    """
+
+    position: str | None
+    at_ms: int
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class KafkaLagTrigger(StoredTrigger, BaseEventTrigger):
-    """Fires when the lag is enough, once per position; the payload is ``{"pipeline_id", "group_id", "lag", …}``.
+    """Fires when the lag is enough; the payload is ``{"pipeline_id", "group_id", "lag", …}``.
 
     It joins no group and never ends: what is wrong with the cluster is in the triggerer's log. No templates: nothing
-    renders them for a watcher.
+    renders them for a watcher. Records behind an open transaction are not counted where the pipeline, or the Kafka
+    connection, reads committed records.
 
-    :param pipeline_id: measure from this pipeline's position, over its topics; or
+    :param pipeline_id: measure from this pipeline's position, over the partitions that it reads; a pipeline without a
+        batch gets its first run; or
     :param topics: these, as of ``ResolveStartupOffsetsOperator``, from the committed offsets of
     :param group_id: this group.
     :param min_records: so many unread records are enough.
     :param max_age: an unread record that is older is enough, too: seconds or a ``timedelta``.
+    :param again_after: fire again if the position has not moved for this long: longer than a run takes with its
+        retries. Give the DAG ``max_active_runs=1``, or runs overlap. Seconds or a ``timedelta``.
     :param checkpoint_location: of the pipeline.
     :param poke_interval: seconds between two looks.
     :raises TypeError: with every problem. It is the one kind of error that a triggerer survives.
@@ -53,6 +68,7 @@ class KafkaLagTrigger(StoredTrigger, BaseEventTrigger):
     group_id: str | None = None
     min_records: int = 1
     max_age: float | timedelta | None = None
+    again_after: float | timedelta = timedelta(minutes=15)
     kafka_config_id: str = "kafka_default"
     checkpoint_location: str | None = None
     poke_interval: float = 60.0
@@ -61,6 +77,7 @@ class KafkaLagTrigger(StoredTrigger, BaseEventTrigger):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.max_age = self.max_age if self.max_age is None else _seconds(self.max_age)
+        self.again_after = _seconds(self.again_after)
         problems = []
         if (self.pipeline_id is None) == (self.topics is None) or (self.topics is None) != (self.group_id is None):
             problems.append("give pipeline_id=, or topics= and group_id=.")
@@ -89,37 +106,48 @@ class KafkaLagTrigger(StoredTrigger, BaseEventTrigger):
                     yield TriggerEvent(payload)
             await asyncio.sleep(self.poke_interval)
 
-    def look(self, fired_for: str | None) -> tuple[dict[str, Any] | None, str | None]:
-        """Look once: the payload of an event if there is a new backlog, and the position that was fired for.
+    def look(self, fired_for: Fired | None) -> tuple[dict[str, Any] | None, Fired | None]:
+        """Look once: the payload of an event if there is a new backlog, and what was fired for.
 
         :param fired_for: what the look before gave.
         """
         with open_cluster(self.kafka_config_id) as cluster:
             lag = self._lag(cluster)
-        unread = sum(partition.unread for partition in lag.values())
-        since_ms = -1 if self.max_age is None else now_ms() - _seconds(self.max_age) * 1000
-        old = sum(p.oldest_ms is not None and p.oldest_ms <= since_ms for p in lag.values())
-        position = _mark({tp: p.position for tp, p in lag.items() if p.position is not None})
-        if position == fired_for or (unread < self.min_records and not old):
+        now, unread, old, position = now_ms(), None, 0, None
+        if lag is not None:
+            since_ms = -1 if self.max_age is None else now - _seconds(self.max_age) * 1000
+            unread = sum(partition.unread for partition in lag.values())
+            old = sum(p.oldest_ms is not None and p.oldest_ms <= since_ms for p in lag.values())
+            position = _mark({tp: p.position for tp, p in lag.items() if p.position is not None})
+        is_enough = unread is None or unread >= self.min_records or old
+        repeats_after_ms = _seconds(self.again_after) * 1000
+        is_fired = fired_for and fired_for["position"] == position and now - fired_for["at_ms"] < repeats_after_ms
+        if is_fired or not is_enough:
             return None, fired_for
         about = {"pipeline_id": self.pipeline_id, "group_id": self.group_id}
-        return {**about, "lag": unread, "partitions_with_old_records": old, "looked_at_ms": now_ms()}, position
+        event = {**about, "lag": unread, "partitions_with_old_records": old, "looked_at_ms": now}
+        return event, {"position": position, "at_ms": now}
 
-    def _lag(self, cluster: Cluster) -> Lag:
-        """:raises InvalidRequest: the pipeline has no position."""
+    def _lag(self, cluster: Cluster) -> Lag | None:
+        """``None``: the pipeline has no batch.
+
+        :raises InvalidRequest: it has no position.
+        """
         from airflow_kafka_offsets.engine.lag import lag_of_group, lag_of_pipeline
         from airflow_kafka_offsets.hooks.checkpoint import configured_store
+        from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
         from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
         with_times = self.max_age is not None
         if self.pipeline_id is None:
             topics: Subscription = parse_some({"topics": self.topics}, rendered())["topics"]
-            return lag_of_group(cluster, str(self.group_id), topics, with_times=with_times)
+            level = KafkaOffsetsHook(self.kafka_config_id).client_config.get("isolation.level", "read_uncommitted")
+            return lag_of_group(cluster, str(self.group_id), topics, level, with_times=with_times)
         log = PipelineLog(configured_store(self.checkpoint_location), self.pipeline_id)
         newest = log.newest()
         lag = lag_of_pipeline(log, newest, cluster, with_times=with_times) if newest else None
-        if lag is None:
-            why = "goes by window, or is another cluster's" if newest else "has no batch yet: its first run sets one"
+        if newest and lag is None:
+            why = "goes by window, or is another cluster's"
             raise InvalidRequest((f"pipeline_id {self.pipeline_id!r} has no position to measure from: it {why}.",))
         return lag
 

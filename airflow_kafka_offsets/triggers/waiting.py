@@ -50,9 +50,13 @@ async def in_thread(look: Callable[[], T]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What is still missing, in words: ``topic orders does not exist``."""
+    """What is still missing, in words: ``topic orders does not exist``.
+
+    :ivar is_outage: Kafka did not answer.
+    """
 
     words: str
+    is_outage: bool = False
 
 
 @dataclass(eq=False, repr=False)
@@ -71,7 +75,8 @@ class StoredTrigger(BaseTrigger):
 class WaitingTrigger(StoredTrigger):
     """Fires once: ``{"found": …}``, ``{"timeout": <what is missing>}``, or ``{"error": …}`` where waiting cannot help.
 
-    A cluster that does not answer is waited for: a broker's restart must not fail a sensor.
+    A cluster that does not answer is waited for: a broker's restart must not fail a sensor. If it still did not when
+    the time is up, the event is ``{"outage": …}``.
 
     :param poke_interval: seconds between two looks.
     :param until_ms: when to give up, in epoch milliseconds.
@@ -81,7 +86,7 @@ class WaitingTrigger(StoredTrigger):
     until_ms: int
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        found: Any = Missing("nothing was looked at in the triggerer")
+        found: Any = Missing("nothing was looked at in the triggerer", is_outage=True)
         while isinstance(found, Missing) and now_ms() < self.until_ms:
             # The worker has just looked. And a trigger that fires at once may have its task failed by the scheduler,
             # which learns late that the task was deferred (apache/airflow#72716).
@@ -91,7 +96,10 @@ class WaitingTrigger(StoredTrigger):
             except KafkaOffsetsError as error:
                 yield TriggerEvent({"error": str(error)})
                 return
-        yield TriggerEvent({"timeout": found.words} if isinstance(found, Missing) else {"found": found})
+        if isinstance(found, Missing):
+            yield TriggerEvent({"outage" if found.is_outage else "timeout": found.words})
+        else:
+            yield TriggerEvent({"found": found})
 
     def look_patiently(self) -> Any:
         """Look once; a cluster that may answer later is what is missing."""
@@ -100,7 +108,7 @@ class WaitingTrigger(StoredTrigger):
         except UnavailableError as error:
             if not error.retriable:
                 raise
-            found = Missing(str(error))
+            found = Missing(str(error), is_outage=True)
         if isinstance(found, Missing):
             self.log.info("Waiting: %s", found.words)
         return found

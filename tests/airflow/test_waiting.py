@@ -8,10 +8,12 @@ import time
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSensorTimeout
+from confluent_kafka import Producer
 
 from airflow_kafka_offsets import KafkaLagTrigger, PartitionDiscoverySensor, Timestamp, WindowCompleteSensor
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
@@ -110,9 +112,38 @@ def test_brokers_that_do_not_answer_are_waited_for_and_a_wrong_request_is_not(
     sensor = PartitionDiscoverySensor(task_id="wait", kafka_config_id="nobody", **given)
     assert not sensor.poke({}).is_done
     event = asyncio.run(event_of(sensor.make_trigger({}, now_ms() + 300)))
-    assert "Cannot" in event["timeout"]
+    with pytest.raises(AirflowException, match="without an answer: AKO-501") as raised:
+        sensor.execute_complete({}, event)
+    assert not isinstance(raised.value, AirflowSensorTimeout | AirflowFailException)  # which Airflow never retries
     with pytest.raises(AirflowFailException, match="does not exist"):
         PartitionDiscoverySensor(task_id="none", kafka_config_id="none", **given).execute({})
+
+
+def test_a_sensor_is_retried_after_an_outage_and_not_after_a_time_out(
+    airflow: Path, broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "DEADLINE_S", 0.5)
+    servers = {"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"}
+    nobody = airflow_home.connections(servers)["AIRFLOW_CONN_KAFKA_DEFAULT"]
+    found = {}
+    for dag_id in ("awaited_deferred", "awaited_here"):
+        for connection in (nobody, airflow_home.connections(broker.client_config)["AIRFLOW_CONN_KAFKA_DEFAULT"]):
+            monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", connection)
+            (task,) = run_dag(load_dag(WIRING, dag_id), conf={"topic": unique_name("absent")}).tasks
+            found[dag_id, connection == nobody] = task.state, task.tries
+    assert {key: value for key, value in found.items() if value != ("failed", 1 + key[1])} == {}
+
+
+@pytest.mark.parametrize("act", ["acknowledge", "reset", "skip"])
+def test_a_run_with_an_act_is_not_held_up(airflow: Path, act: str) -> None:
+    conf = {"topic": unique_name("absent"), "kafka_offsets": {act: {}}}
+    assert run_dag(load_dag(WIRING, "partitions_awaited"), conf=conf).state == "success"
+
+
+def test_a_window_in_the_conf_is_the_one_that_is_waited_for(airflow: Path) -> None:
+    sensor = WindowCompleteSensor(task_id="wait", topics="a")
+    run = SimpleNamespace(conf={"kafka_offsets": {"window": ["2026-03-01T02:00:00Z", "2026-03-01T05:00:00Z"]}})
+    assert sensor.make_trigger({"dag_run": run}, LATER).end_ms == 1_772_341_200_000
 
 
 def test_a_window_is_complete_once_each_partition_is_past_its_end_or_idle(
@@ -234,17 +265,48 @@ def test_it_fires_once_per_position_also_after_a_restart_of_the_triggerer(
     asyncio.run(asyncio.wait_for(scenario(States()), 60))
 
 
-def test_a_pipeline_is_measured_by_its_position_and_survives_having_none(orders: Orders) -> None:
-    trigger = KafkaLagTrigger(pipeline_id=orders.topic, poke_interval=0.05)
-    with pytest.raises(waiting.KafkaOffsetsError, match="has no position"):
-        trigger.look(None)
+def test_a_pipeline_is_measured_by_its_position_and_without_a_batch_gets_its_first_run(orders: Orders) -> None:
+    trigger = KafkaLagTrigger(pipeline_id=orders.topic, again_after=timedelta(hours=1))
+    first, fired_for = trigger.look(None)
+    assert (first["pipeline_id"], first["lag"]) == (orders.topic, None)
+    assert trigger.look(fired_for) == (None, fired_for)
     orders.produce(5)
     orders.run(reject=True)
-    assert trigger.look(None)[0]["lag"] == 5
+    event, fired_for = trigger.look(fired_for)
+    assert event["lag"] == 5
     orders.run()
     orders.produce(2)
-    event, _ = trigger.look(None)
-    assert (event["pipeline_id"], event["lag"]) == (orders.topic, 2)
+    event, _ = trigger.look(fired_for)
+    assert event["lag"] == 2
+
+
+def test_a_run_that_has_failed_is_followed_by_another_one(lag: Lag, broker: KafkaBroker) -> None:
+    trigger = lag(again_after=60)
+    broker.produce_many(trigger.topics, 5)
+    event, fired_for = trigger.look(None)
+    assert event["lag"] == 5
+    assert trigger.look(fired_for) == (None, fired_for)
+    long_ago = {**fired_for, "at_ms": fired_for["at_ms"] - 60_000}
+    assert trigger.look(long_ago)[0]["lag"] == 5
+
+
+def test_what_no_run_would_read_starts_none(
+    orders: Orders, lag: Lag, broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed = {**broker.client_config, "isolation.level": "read_committed"}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", airflow_home.connections(committed)["AIRFLOW_CONN_KAFKA_DEFAULT"])
+    orders.produce(2)
+    orders.run()
+    of_pipeline, of_group = KafkaLagTrigger(pipeline_id=orders.topic), lag()
+    producer = Producer({**broker.client_config, "transactional.id": orders.topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    for topic in (orders.topic, of_group.topics):
+        producer.produce(topic, b"9")
+    producer.flush()
+    assert [trigger.look(None)[0] for trigger in (of_pipeline, of_group)] == [None, None]
+    producer.commit_transaction()
+    assert [trigger.look(None)[0]["lag"] for trigger in (of_pipeline, of_group)] == [2, 2]  # with the marker
 
 
 def test_triggers_survive_the_way_through_airflows_database(lag: Lag) -> None:

@@ -119,6 +119,26 @@ def test_lag_counts_what_is_there_and_not_read(cluster: InMemoryCluster, pipelin
     ]
 
 
+def test_lag_counts_what_a_run_would_read_and_says_what_waits_for_the_end_of_a_transaction(
+    cluster: InMemoryCluster, pipeline: Pipeline, run: Run
+) -> None:
+    pipeline.connection = {"isolation.level": "read_committed"}
+    pipeline.whole_run()
+    produce(cluster, 0, 10)
+    pipeline.whole_run(exclude=["orders-2"])
+    produce(cluster, 2, 7)
+    produce(cluster, 1, 1)
+    cluster.begin_transaction().produce(tp(1), [cluster.now_ms] * 6)
+    answer = run("lag orders --output json").json
+    assert (answer["unread"], answer["in_transaction"]) == (1, 6)
+    assert columns(answer["partitions"], "partition", "unread", "in_transaction") == [
+        ("orders-0", 0, 0),
+        ("orders-1", 1, 6),
+    ]
+    assert "1 unread record in 2 partitions" in (text := run("lag orders").out)
+    assert "6 records behind an open transaction." in text
+
+
 def test_a_topic_that_is_no_more_is_named(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
     produce(cluster, 0, 10)
     pipeline.whole_run()

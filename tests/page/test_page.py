@@ -52,6 +52,15 @@ def test_unread_records_are_counted_and_the_oldest_is_dated(
     assert "3 records unread, the oldest since 2027-01-15 08:00." in page().text
 
 
+def test_records_behind_an_open_transaction_are_said(cluster: InMemoryCluster, pipeline: Pipeline, page: Page) -> None:
+    pipeline.connection = {"isolation.level": "read_committed"}
+    pipeline.whole_run()
+    cluster.begin_transaction().produce(tp(1), [cluster.now_ms] * 1_000)
+    shown = page()
+    assert "No record is unread. 1,000 records behind an open transaction." in shown.text
+    assert (shown.figure("unread"), shown.figure("in_transaction")) == ("0", "1,000")
+
+
 @pytest.mark.parametrize(("state", "words"), [
     ("running", "Batch 1 is planned, and Spark has not begun, since"),
     ("failed", "Batch 1 is planned, and Spark has not begun. No run has been at work on it since"),

@@ -134,7 +134,7 @@ def test_what_is_not_known_is_not_sent(cluster: InMemoryCluster, pipeline: Pipel
         commit(work.given(), pipeline.log, cluster)
     assert sent.counts["records_planned",] == 5
     assert ("records_rows",) not in sent.counts
-    assert lag == {"lag": 0}
+    assert lag == {"lag": 0, "in_transaction": 0}
     with pytest.raises(ZeroDivisionError), metrics.measured("resolve", "orders"):
         raise ZeroDivisionError
     assert sent.counts["resolves", "ZeroDivisionError"] == 1

@@ -170,3 +170,9 @@ with DAG("offsets_from_a_task", schedule=None, params=PARAMS, default_args={"ret
 
 with DAG("partitions_awaited", schedule=None, params=PARAMS, **COMMON):
     PartitionDiscoverySensor(task_id="wait", topics=TOPIC, min_partitions=2, poke_interval=0.2, timeout=60)
+
+for kind, is_deferred in {"deferred": True, "here": False}.items():
+    with DAG(f"awaited_{kind}", schedule=None, params=PARAMS, default_args={"retries": 1}, **COMMON):
+        PartitionDiscoverySensor(
+            task_id="wait", topics=TOPIC, poke_interval=0.1, timeout=0.5, deferrable=is_deferred, retry_delay=0
+        )
