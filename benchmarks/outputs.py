@@ -1,7 +1,7 @@
 """What a driver asks of an output that has many batches: files, requests, and calls to its JVM.
 
-The output is on an S3 server. Its history is made in a few commits: files of many batches each, or a folder of a batch
-with a file. The driver is the packaged one, with rows of its planned offsets in place of Kafka's records.
+The output is on an S3 server. Its history is made in a few commits, in files of many batches each. The driver is the
+packaged one, with rows of its planned offsets in place of Kafka's records.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from airflow_kafka_offsets.rows.config import Delta, Files, Iceberg, Merge, SinkConfig
+from airflow_kafka_offsets.rows.config import Delta, Iceberg, Merge, SinkConfig
 from airflow_kafka_offsets.rows.job import job_object
 from airflow_kafka_offsets.spark import Batch, for_each_batch
 from airflow_kafka_offsets.spark.jobs.merge_batches import merge_batches
 from airflow_kafka_offsets.spark.sinks import plain_sink
-from airflow_kafka_offsets.spark.sinks.files import FilesSink
 from airflow_kafka_offsets.spark.sinks.table import TableSink
 from testbed.http_proxy import Request
 from tests.spark.plans import PlannedBatch, Plans
@@ -28,18 +27,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BUCKET, FILES, PARTITIONS = "lake", 50, 10
-SETTINGS = {
+TABLES = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
     "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.delta.logStore.s3a.impl": "io.delta.storage.S3SingleDriverLogStore",
-    "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
     "spark.sql.catalog.lake.type": "hadoop",
+}
+SETTINGS = {
+    **TABLES,
+    "spark.delta.logStore.s3a.impl": "io.delta.storage.S3SingleDriverLogStore",
     "spark.sql.catalog.lake.warehouse": f"s3a://{BUCKET}/iceberg",
 }
 KINDS: Mapping[str, tuple[Callable[[str], SinkConfig], str]] = {
-    "Files": (Files, f"s3a://{BUCKET}/files/to_{{}}"),
     "Delta": (Delta, f"s3a://{BUCKET}/delta/to_{{}}"),
     "Iceberg": (Iceberg, "lake.db.to_{}"),
 }
@@ -49,7 +49,7 @@ KINDS: Mapping[str, tuple[Callable[[str], SinkConfig], str]] = {
 class Planned:
     """A sink that is given a row for each planned offset, whatever Kafka has."""
 
-    sink: FilesSink | TableSink
+    sink: TableSink
 
     @property
     def output(self) -> str:
@@ -74,21 +74,18 @@ def planned_rows(batch: Batch) -> DataFrame:
 @dataclass(frozen=True)
 class Outputs:
     """
-    :ivar bucket: the server's folder of it.
     :ivar seen: the requests that the server has had.
     :ivar checkpoints: a folder.
     """
 
     spark: SparkSession
-    bucket: Path
     seen: list[Request]
     checkpoints: Path
 
     def measure(self, kind: str, number: int) -> dict[str, dict[str, int]]:
         """What the driver of batch ``number`` asks for and, behind its commit, a merge; by task and what is counted."""
         output, place = KINDS[kind][0], KINDS[kind][1].format(number)
-        merge = None if kind == "Files" else Merge(f"{place}_entities", ["id"])
-        job = job_object(output(place), merge=merge)
+        job = job_object(output(place), merge=Merge(f"{place}_entities", ["id"]))
         sink = plain_sink(job["sink"], job["output"])
         plans = Plans(self.checkpoints / f"{kind}-{number}", "nowhere:9092")
 
@@ -97,17 +94,13 @@ class Outputs:
             asked = {"driver": self._counted(lambda: for_each_batch(self.spark, Planned(sink), arguments))}
             assert batch.problems() == []
             batch.append("commit", output=job["output"])
-            if merge is not None:
-                asked["merge"] = self._counted(lambda: merge_batches(self.spark, arguments))
+            asked["merge"] = self._counted(lambda: merge_batches(self.spark, arguments))
             return asked
 
         run(_planned(plans, 1))
         before = _planned(plans, number - 1).append("commit", output=job["output"])
-        if isinstance(sink, FilesSink):
-            self._add_folders(sink, before)
-        else:
-            self._add_rows(sink, before)
-            self.spark.sql(f"UPDATE {plain_sink(job['merge']['sink']).name} SET kafka_batch = '{before.key}'")
+        self._add_rows(sink, before)
+        self.spark.sql(f"UPDATE {plain_sink(job['merge']['sink']).name} SET kafka_batch = '{before.key}'")
         return run(_planned(plans, number))
 
     def _counted(self, work: Callable[[], object]) -> dict[str, int]:
@@ -118,14 +111,6 @@ class Outputs:
         read = {unquote(r.path) for r in asked if r.method == "GET" and r.path.endswith(".parquet")}
         return {"data files": sum("_delta_log" not in path for path in read), "requests": len(asked),
                 "calls to the JVM": calls[True]}  # fmt: skip
-
-    def _add_folders(self, sink: FilesSink, last: PlannedBatch) -> None:
-        """Batches 2 to ``last``, each with the file of the first."""
-        (written,) = (self.bucket / sink.path.removeprefix(f"s3a://{BUCKET}/")).glob("kafka_batch=*/part-*")
-        for number in range(2, last.number + 1):
-            folder = written.parents[1] / f"kafka_batch={number:010}{last.key[10:]}"
-            folder.mkdir()
-            (folder / written.name).hardlink_to(written)
 
     def _add_rows(self, sink: TableSink, last: PlannedBatch) -> None:
         """Batches 2 to ``last``, in one commit and in files of many batches each, as after a compaction."""

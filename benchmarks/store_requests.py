@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from airflow_kafka_offsets.engine.commit import needs_job
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, put_job
 from airflow_kafka_offsets.request import Request
-from airflow_kafka_offsets.rows.config import Files
+from airflow_kafka_offsets.rows.config import Delta
 from airflow_kafka_offsets.rows.job import job_object
 from airflow_kafka_offsets.spark import Batch, for_each_batch
 from airflow_kafka_offsets.store.memory import MemoryStore
@@ -53,7 +53,7 @@ LIMITS = {"resolve": 12, "Spark task, before it submits": 3, "driver": 10, "comm
 """The driver's: a list of the batch's folder, the header, the body, the job object (and its size), begun, a list
 behind it, a list by the sink before it writes, a list before the report, the report."""
 VERBS = ("LIST", "GET", "HEAD", "PUT", "DELETE")
-JOB = job_object(Files("/lake/orders"))
+JOB = job_object(Delta("/lake/orders"))
 
 
 class FilledStore(MemoryStore):
@@ -240,7 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 verbs = ", ".join(f"{many[task][verb]} {verb}" for verb in VERBS if many[task][verb])
                 rows.append((kind.kind, f"{task}: requests", few[task].total(), many[task].total(), limit, verbs))
                 dear += [f"{kind.kind}, {problem}" for problem in problems(task, few[task], many[task])]
-        lake = Outputs(server.spark, s3.folder / outputs.BUCKET, proxy.seen, Path(folder) / "checkpoints")
+        lake = Outputs(server.spark, proxy.seen, Path(folder) / "checkpoints")
         for kind_of_output in outputs.KINDS:
             asked_first, asked_last = (lake.measure(kind_of_output, number) for number in numbers)
             for task, counts in asked_last.items():

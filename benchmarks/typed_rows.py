@@ -1,20 +1,22 @@
-"""Typed rows, beside the same job written by hand with the same fetch settings: JSON records into Parquet files.
+"""Typed rows, beside the same job written by hand with the same fetch settings: JSON records into a table.
 
-``python -m benchmarks.typed_rows`` (``make bench-read``): 5 million records in 10 partitions. By hand: ``from_json``,
-the same columns, the same filter, one write. It counts nothing, and what does not decode becomes a row of nulls. Ours
-decodes, writes, puts bad records into an output of their own, reads back, counts and reports.
+``python -m benchmarks.typed_rows`` (``make bench-read``): 5 million records in 10 partitions, into Delta and into
+Iceberg. By hand: ``from_json``, the same columns, the same filter, one write. It counts nothing, and what does not
+decode becomes a row of nulls. Ours decodes, writes, puts bad records into an output of their own, reads back, counts
+and reports.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from airflow_kafka_offsets.rows.config import BadRecords, Files, Json, Rows
+from airflow_kafka_offsets.rows.config import BadRecords, Json, Rows
 from benchmarks.measured import Way, options, say, show, take_turns, within
-from benchmarks.spark_session import Bench, started
+from benchmarks.spark_session import FORMATS, Bench, started
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,13 +41,13 @@ def main() -> int:
         bench.fill(
             WITH_BAD, PARTITIONS, asked.records, lambda _, number: order(number)[: -5 if number % 1000 == 0 else None]
         )
-        for name, topic, where, most in CASES:
-            say(name)
-            by_hand, ours = ways(bench, topic, where)
+        for kind, (name, topic, where, most) in itertools.product(FORMATS, CASES):
+            say(f"{kind}: {name}")
+            by_hand, ours = ways(bench, topic, kind, where)
             take_turns([by_hand, ours], asked.rounds, pid=bench.pid)
             times, processor = ours.times(by_hand), ours.processor_times(by_hand)
             seconds = f"{by_hand.median_s:.1f}", f"{ours.median_s:.1f}"
-            rows.append((name, *seconds, f"{times:.2f}", f"{processor:.2f}", within(times, most)))
+            rows.append((f"{kind}: {name}", *seconds, f"{times:.2f}", f"{processor:.2f}", within(times, most)))
     columns = (f"of {asked.records:,} records", "by hand, s", "ours, s", "times", "processor, times", "at most")
     sentence = (
         "Ours also finds text that is not UTF-8, and reads its output back; with bad records it reads Kafka once more, "
@@ -60,10 +62,12 @@ def order(number: int) -> bytes:
     return json.dumps({**about, "note": "x" * 80}).encode()
 
 
-def ways(bench: Bench, topic: str, where: str | None) -> tuple[Way, Way]:
-    bad = BadRecords(Files(f"{bench.folder}/output/bad"))
-    definition = Rows(value=Json(SCHEMA), where=where, bad=bad)
-    return Way("by hand", bench.by_hand(topic, by_hand(where))), Way("ours", bench.ours(topic, definition))
+def ways(bench: Bench, topic: str, kind: str, where: str | None) -> tuple[Way, Way]:
+    def definition() -> Rows:
+        return Rows(value=Json(SCHEMA), where=where, bad=BadRecords(bench.new_table(kind, "bad")))
+
+    ours = Way("ours", bench.ours(topic, kind, definition))
+    return Way("by hand", bench.by_hand(topic, kind, by_hand(where))), ours
 
 
 def by_hand(where: str | None) -> Callable[[DataFrame], DataFrame]:

@@ -9,7 +9,7 @@ is in the next window. No consumer group is read or moved. Start it with
 are refused. Connections as in ``hourly_batch.py``, and Airflow variables (or their defaults):
 
 - ``kafka_offsets_backfill_topics``: topics to read, separated by commas (``orders``)
-- ``kafka_offsets_backfill_output``: where the Parquet files go (``kafka-offsets/orders-by-hour`` at home)
+- ``kafka_offsets_backfill_output``: the folder of the Delta table (``kafka-offsets/orders-by-hour`` at home)
 """
 
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
 
-from airflow_kafka_offsets import Files, Timestamp, kafka_spark_batch
+from airflow_kafka_offsets import Delta, Timestamp, kafka_spark_batch
 
 OUTPUT = str(Path.home() / "kafka-offsets" / "orders-by-hour")
 
@@ -35,5 +35,5 @@ with DAG(
         topics="{{ var.value.get('kafka_offsets_backfill_topics', 'orders') }}",
         start=Timestamp(),
         end=Timestamp(),
-        sink=Files("{{ var.value.get('kafka_offsets_backfill_output', '" + OUTPUT + "') }}"),
+        sink=Delta("{{ var.value.get('kafka_offsets_backfill_output', '" + OUTPUT + "') }}"),
     )

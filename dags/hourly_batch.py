@@ -1,4 +1,4 @@
-"""Every hour: what came since the last committed batch → Parquet, then the consumer group follows.
+"""Every hour: what came since the last committed batch → a Delta table, then the consumer group follows.
 
 The first run starts at the log start; each later one where the last committed batch ended. Between Spark and the commit
 stands a check, here one that anybody can make fail (the parameter ``reject``). A batch that it rejects is not
@@ -9,7 +9,7 @@ variables (or their defaults):
 
 - ``kafka_offsets_topics``: topics to read, separated by commas (``orders``)
 - ``kafka_offsets_group``: the consumer group (``hourly-batch``)
-- ``kafka_offsets_output``: where the Parquet files go, a path that Spark can write (``kafka-offsets/orders`` at home)
+- ``kafka_offsets_output``: the folder of the Delta table, which Spark can write (``kafka-offsets/orders`` at home)
 """
 
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from pathlib import Path
 from airflow.sdk import DAG, CronDataIntervalTimetable, task
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_kafka_offsets import Files, kafka_spark_batch
+from airflow_kafka_offsets import Delta, kafka_spark_batch
 
 OUTPUT = str(Path.home() / "kafka-offsets" / "orders")
 
@@ -46,7 +46,7 @@ with DAG(
         topics="{{ var.value.get('kafka_offsets_topics', 'orders') }}",
         group_id="{{ var.value.get('kafka_offsets_group', 'hourly-batch') }}",
         start="earliest",
-        sink=Files("{{ var.value.get('kafka_offsets_output', '" + OUTPUT + "') }}"),
+        sink=Delta("{{ var.value.get('kafka_offsets_output', '" + OUTPUT + "') }}"),
         spark={"conf": {"spark.kafka_offsets.source.minPartitions": "{{ params.min_partitions }}"}},
         before_commit=[check("{{ params.reject }}")],
     )

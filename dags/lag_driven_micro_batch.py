@@ -1,4 +1,4 @@
-"""When enough has piled up: the unread records of a consumer group → Parquet, then the group follows.
+"""When enough has piled up: the unread records of a consumer group → a Delta table, then the group follows.
 
 A watcher in the triggerer looks every few seconds how far the group is behind, without being a member of it. At so many
 unread records, or when one of them has waited for so long, it starts a run, which reads all that is there. As long as
@@ -9,7 +9,7 @@ scheduled on; it is not the asset that starts this DAG, or the DAG would start i
 Connections and variables as in ``hourly_batch.py``, and:
 
 - ``kafka_offsets_micro_batch_group``: the consumer group (``micro-batch``)
-- ``kafka_offsets_micro_batch_output``: where the Parquet files go (``kafka-offsets/orders-micro-batch`` at home)
+- ``kafka_offsets_micro_batch_output``: the folder of the Delta table (``kafka-offsets/orders-micro-batch`` at home)
 - ``kafka_offsets_min_records``: how many unread records start a run (``10000``)
 - ``kafka_offsets_max_age``: how many seconds a record waits at most (``300``)
 - ``kafka_offsets_poke_interval``: seconds between two looks (``10``)
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG, Asset, AssetWatcher, Variable
 
-from airflow_kafka_offsets import Files, KafkaLagTrigger, kafka_spark_batch
+from airflow_kafka_offsets import Delta, KafkaLagTrigger, kafka_spark_batch
 
 OUTPUT = str(Path.home() / "kafka-offsets" / "orders-micro-batch")
 TOPICS = Variable.get("kafka_offsets_topics", default="orders")
@@ -52,6 +52,6 @@ with DAG(
         topics=TOPICS,
         group_id=GROUP,
         start="earliest",
-        sink=Files("{{ var.value.get('kafka_offsets_micro_batch_output', '" + OUTPUT + "') }}"),
+        sink=Delta("{{ var.value.get('kafka_offsets_micro_batch_output', '" + OUTPUT + "') }}"),
         outlets=[Asset("orders-micro-batch")],
     )

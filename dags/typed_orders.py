@@ -10,7 +10,7 @@ variables (or their defaults):
 - ``kafka_offsets_json_topic``: the topic (``json-orders``)
 - ``kafka_offsets_json_group``: the consumer group (``typed-orders``)
 - ``kafka_offsets_table``: where the Delta table goes (``kafka-offsets/typed_orders`` at home); the bad records go into
-  a folder beside it
+  another one beside it
 """
 
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
 
-from airflow_kafka_offsets import BadRecords, Delta, Files, Json, Rows, kafka_spark_batch
+from airflow_kafka_offsets import BadRecords, Delta, Json, Rows, kafka_spark_batch
 
 TABLE = "{{ var.value.get('kafka_offsets_table', '" + str(Path.home() / "kafka-offsets" / "typed_orders") + "') }}"
 
@@ -42,7 +42,7 @@ with DAG(
             value=Json("{{ params.schema }}"),
             select=["value.*", "CAST(value.at AS DATE) AS day"],
             expect={"id is present": "value.id IS NOT NULL", "amount is positive": "value.amount > 0"},
-            bad=BadRecords(Files(TABLE + "_bad"), limit="5%"),
+            bad=BadRecords(Delta(TABLE + "_bad"), limit="5%"),
         ),
         sink=Delta(TABLE, partition_by=["day"], evolve="add"),
     )

@@ -1,8 +1,7 @@
-"""The truth, from the output files and from Kafka itself, without the package under test."""
+"""The truth, from the tables' files and from Kafka itself, without the package under test and without Spark."""
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -13,58 +12,55 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from testbed.topics import Topics
 
 
-def parquet_files(output: Path) -> Iterator[Path]:
-    """The files that a reader of the base folder sees: not what a job that has not ended has staged."""
-    for file in sorted(output.rglob("*.parquet")):
-        if not any(part.startswith(("_", ".")) for part in file.relative_to(output).parts):
-            yield file
+def files_of_delta(table: Path) -> dict[Path, dict[str, Any]]:
+    """The data files that a reader of the table sees, by its log: those that were added and not removed.
 
-
-def _batch_of(file: Path) -> str:
-    return next(part.removeprefix("kafka_batch=") for part in file.parts if part.startswith("kafka_batch="))
-
-
-def rows_by_batch(output: Path) -> dict[str, int]:
-    """How many rows there are under each `kafka_batch=…`."""
-    rows: Counter[str] = Counter()
-    for file in parquet_files(output):
-        rows[_batch_of(file)] += ds.dataset(file).count_rows()
-    return dict(rows)
-
-
-def rows_of_delta(table: Path) -> list[dict[str, Any]]:
-    """What a reader of the Delta table sees, by its log: the rows of the files that were added and not removed."""
+    With each file the values of the columns that the table is partitioned by.
+    """
     files: dict[str, dict[str, Any]] = {}
     for commit in sorted((table / "_delta_log").glob("*.json")):
         for action in map(json.loads, commit.read_text().splitlines()):
             if "add" in action:
                 files[action["add"]["path"]] = action["add"]["partitionValues"]
             files.pop(action.get("remove", {}).get("path"), None)
+    return {table / unquote(path): values for path, values in files.items()}
+
+
+def rows_of_delta(table: Path) -> list[dict[str, Any]]:
+    """What a reader of the Delta table sees."""
     return [
         {**row, **values}
-        for path, values in files.items()
-        for row in ds.dataset(table / unquote(path), format="parquet").to_table().to_pylist()
+        for file, values in files_of_delta(table).items()
+        for row in ds.dataset(file, format="parquet").to_table().to_pylist()
     ]
 
 
-def values_of(output: Path) -> list[int]:
+def column_of(table: Path, name: str) -> list[Any]:
+    """The values of one column of a Delta table, of all its rows."""
+    files = files_of_delta(table)
+    return [value for file in files for value in ds.dataset(file).to_table(columns=[name])[name].to_pylist()]
+
+
+def values_of(table: Path) -> list[int]:
     """The values of all rows, which are numbers, sorted."""
-    return sorted(
-        int(value)
-        for file in parquet_files(output)
-        for value in ds.dataset(file).to_table(columns=["value"])["value"].to_pylist()
-    )
+    return sorted(map(int, column_of(table, "value")))
 
 
-def files_of_newest_batch(output: Path) -> int:
+def rows_by_batch(table: Path) -> dict[str, int]:
+    """How many rows there are under each key of a batch."""
+    return dict(Counter(column_of(table, "kafka_batch")))
+
+
+def files_of_newest_batch(table: Path) -> int:
     """How many files Spark's tasks wrote for the batch with the highest number."""
-    batches = [_batch_of(file) for file in parquet_files(output)]
-    return batches.count(max(batches, default=""))
+    batches = [set(ds.dataset(file).to_table(columns=["kafka_batch"])["kafka_batch"].to_pylist())
+               for file in files_of_delta(table)]  # fmt: skip
+    return batches.count(max(batches, key=sorted, default=set()))
 
 
-def duplicated_or_missing(output: Path, produced: int) -> tuple[int, int]:
+def duplicated_or_missing(table: Path, produced: int) -> tuple[int, int]:
     """Of the records 0 … produced-1, known by their values: how many are missing, and how many rows are too many."""
-    numbers = values_of(output)
+    numbers = values_of(table)
     return len(set(range(produced)) - set(numbers)), len(numbers) - len(set(numbers))
 
 

@@ -64,7 +64,7 @@ def s3a_conf(endpoint: str) -> dict[str, str]:
 
 
 def spark_conf(jars: Iterable[Path]) -> dict[str, str]:
-    """Settings for a local Spark that reads Kafka; `jars` are those of `testbed.jars.spark_jars`."""
+    """Settings for a local Spark that reads Kafka; `jars` are those of `testbed.jars.spark_jars`, and of tables."""
     return {
         "spark.master": "local[2]",
         "spark.jars": ",".join(str(jar) for jar in jars),
@@ -74,5 +74,6 @@ def spark_conf(jars: Iterable[Path]) -> dict[str, str]:
         "spark.driver.memory": "1g",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "4",
+        "spark.databricks.delta.snapshotPartitions": "1",  # a small table's log is read with one task
         "spark.sql.session.timeZone": "UTC",
     }

@@ -1,10 +1,10 @@
 """Kill a Spark driver in the middle of its write, and know that it was the middle.
 
-A watcher looks for the first file that a task has finished, stops the driver's process at once (SIGSTOP), counts what
-is there, and kills it (SIGKILL). What it saw is kept, so that who uses it can show that the fault really fired.
+A watcher looks for the first new file of a Delta table that a task has finished, stops the driver's process at once
+(SIGSTOP), counts what is there, and kills it (SIGKILL). What it saw is kept, so that who uses it can show that the
+fault really fired. The table's log has none of these files before all of them are written.
 """
 
-import re
 import signal
 import threading
 from collections.abc import Callable
@@ -17,23 +17,21 @@ from typing import Any
 import psutil
 
 POLL_S = 0.002
-_FINISHED = re.compile(r".*/_temporary/0/task_[^/]+/(?:.*/)?(part-[^/]*\.parquet)")
 
 
 @dataclass(frozen=True)
 class Kill:
     """`files`: finished when the driver was stopped. `seen`: what `on_kill` returned then."""
 
-    first_file: str
     files: int
     seen: Any
 
 
 class SparkKiller:
-    """A context in which the first Spark driver that writes below `output` is killed, once."""
+    """A context in which the first Spark driver that writes files of `table` is killed, once."""
 
-    def __init__(self, output: Path, on_kill: Callable[[], Any] = lambda: None) -> None:
-        self._output, self._on_kill = output, on_kill
+    def __init__(self, table: Path, on_kill: Callable[[], Any] = lambda: None) -> None:
+        self._table, self._on_kill, self._before = table, on_kill, set(table.glob("*.parquet"))
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="spark-killer", daemon=True)
         self.kill: Kill | None = None
@@ -50,24 +48,24 @@ class SparkKiller:
 
     def _watch(self) -> None:
         while not self._over.wait(POLL_S):
-            if not finished_files(self._output):
+            if not self._finished():
                 continue
             drivers = spark_drivers()
             for driver in drivers:
                 driver.send_signal(signal.SIGSTOP)
-            files = finished_files(self._output)
+            files = self._finished()
             if drivers and files:
-                self.kill = Kill(files[0], len(files), self._on_kill())
+                self.kill = Kill(len(files), self._on_kill())
             for driver in drivers:
                 driver.kill()
             return
 
-
-def finished_files(output: Path) -> list[str]:
-    """Files of finished tasks that the job has not yet moved to their place: `_temporary/0/task_*/…/part-*`."""
-    with suppress(OSError):  # a folder went away while it was listed
-        return sorted(match[1] for file in output.rglob("*.parquet") if (match := _FINISHED.fullmatch(str(file))))
-    return []
+    def _finished(self) -> list[Path]:
+        """Whole files of Parquet: their last bytes say so."""
+        with suppress(OSError):  # a file went away while it was read
+            new = set(self._table.glob("*.parquet")) - self._before
+            return [file for file in new if file.read_bytes()[-4:] == b"PAR1"]
+        return []
 
 
 def spark_drivers() -> list[psutil.Process]:

@@ -84,9 +84,9 @@ def spark_environment(java: Java) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def spark_settings(spark_jars: list[Path]) -> dict[str, str]:
-    """`spark.*` settings of a local Spark that reads Kafka."""
-    return spark_conf(spark_jars)
+def spark_settings(java: Java, spark_jars: list[Path], say: Say) -> dict[str, str]:
+    """`spark.*` settings of a local Spark that reads Kafka and has Delta's jars."""
+    return spark_conf([*spark_jars, *jars.delta_jars(java, say)])
 
 
 @pytest.fixture(scope="session")

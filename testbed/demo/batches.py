@@ -1,4 +1,4 @@
-"""Part 1: batches in sequence as files, with a killed Spark and a check that fails."""
+"""Part 1: batches in sequence into a Delta table, with a killed Spark and a check that fails."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -96,7 +96,7 @@ class Batches:
         self.rows.append((title, *(f"{count:,}" for count in counts)))
 
     def _total(self) -> int:
-        """Rows that a reader of the whole output folder finds."""
+        """Rows that a reader of the table finds."""
         return sum(rows_by_batch(self.output).values())
 
     def _committed(self) -> dict[int, int]:

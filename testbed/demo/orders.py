@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from testbed.checks import rows_by_batch, rows_of_delta
+from testbed.checks import rows_of_delta
 from testbed.demo.airflow import DemoAirflow
 from testbed.demo.shown import Claim, Row, step
 from testbed.topics import Topics
@@ -61,7 +61,7 @@ class Orders:
         self.rows.append((title, f"{len(self.produced):,}", f"{len(rows):,}", str(self._bad()), columns))
 
     def _bad(self) -> int:
-        return sum(rows_by_batch(Path(f"{self.table}_bad")).values())
+        return len(rows_of_delta(Path(f"{self.table}_bad")))
 
 
 def _order(number: int, more: dict[str, object]) -> bytes:

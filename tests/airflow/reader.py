@@ -1,7 +1,7 @@
 """Spark's part of a batch without Spark, for tests whose subject is what Airflow does around it.
 
 It is a job of another language, so to speak: it follows docs/job-contract.md with a consumer, and writes the values to
-``<output>/kafka_batch=<key>/part.json``.
+``<output>/kafka_batch=<key>/part.json``. It names its output as the packaged job names a Delta table there.
 """
 
 import json
@@ -25,7 +25,7 @@ def read_batch(arguments: list[str], output: str, *, is_reported: bool = True) -
     ranges = read_object(store, f"{batch}/{plan['ranges']['name']}")
     begun = [name for name in store.list(batch) if name.endswith(".begun.json")]
     attempt = max([0, *(int(name.partition("-")[0]) for name in begun)]) + 1
-    about = {"version": 1, "plan_id": plan["plan_id"], "job": None, "output": f"files:{output}"}
+    about = {"version": 1, "plan_id": plan["plan_id"], "job": None, "output": f"delta:{output}"}
     name = f"{batch}/{attempt}-{secrets.token_hex(4)}"
     assert create_object(store, f"{name}.begun.json", about)
     values: list[str] = []

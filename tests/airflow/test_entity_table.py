@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed import airflow_home, jars
+from testbed import airflow_home
 from testbed.broker import KafkaBroker
 from testbed.checks import rows_of_delta
 from testbed.dag_runs import load_dag, run_dag
-from testbed.java import Java
-from testbed.spark import spark_conf
 from tests.airflow.fixtures import PROJECT_DAGS
 
 pytestmark = pytest.mark.slow
@@ -21,8 +19,6 @@ pytestmark = pytest.mark.slow
 
 def test_one_row_per_customer_behind_the_commit(
     airflow: Path,
-    java: Java,
-    spark_jars: list[Path],
     broker: KafkaBroker,
     topic: Callable[..., str],
     group: str,
@@ -32,11 +28,7 @@ def test_one_row_per_customer_behind_the_commit(
     name, tables = topic(2, prefix="customers"), tmp_path / "customers"
     variables = {"topic": name, "group": group}
     given = {f"kafka_offsets_customers_{word}": value for word, value in variables.items()}
-    conf = spark_conf([*spark_jars, *jars.delta_jars(java, lambda _: None)])
-    environment = {
-        **airflow_home.variables({**given, "kafka_offsets_customers": str(tables)}),
-        **airflow_home.spark_defaults(airflow / "spark-delta", conf),
-    }
+    environment = airflow_home.variables({**given, "kafka_offsets_customers": str(tables)})
     for variable, value in environment.items():
         monkeypatch.setenv(variable, value)
 

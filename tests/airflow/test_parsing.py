@@ -21,7 +21,6 @@ from airflow_kafka_offsets import (
     BadRecords,
     CommitOffsetsOperator,
     Delta,
-    Files,
     GroupOffsets,
     Iceberg,
     Json,
@@ -32,7 +31,6 @@ from airflow_kafka_offsets import (
     Rows,
     SparkSubmitBatchOperator,
     SpecificOffsets,
-    Text,
     Timestamp,
     WindowCompleteSensor,
     kafka_spark_batch,
@@ -78,9 +76,9 @@ def test_every_mistake_is_named_at_once_with_its_parameter(dag: Any) -> None:
     words = ("Iceberg.table", "windows", "shard=", "submit=", "require_report=False")
     assert [word for word, problem in zip(words, of_merge, strict=True) if word not in problem] == []
     connected = {"spark_connect": "c", "spark": {}, "submit": lambda *_: None, "application": "job.py"}
-    files = {"sink": Files("/lake/a"), "rows": Rows(Text(), bad=BadRecords(Files("/lake/b")))}
-    of_connect = problems(lambda: kafka_spark_batch("orders", topics="a", start="earliest", **connected, **files))
-    words = ("exactly one", "at most one", "job of this package", "sink= is Files(path='/lake/a')", "Rows.bad is Files")
+    connected |= {"sink": Delta("/lake/a")}
+    of_connect = problems(lambda: kafka_spark_batch("orders", topics="a", start="earliest", **connected))
+    words = ("exactly one", "at most one", "job of this package")
     assert [word for word, problem in zip(words, of_connect, strict=True) if word not in problem] == []
     assert "give sink=Delta(…)" in problems(lambda: kafka_spark_batch("a", topics="a", merge=Merge("a", ["a"])))[1]
     assert problems(lambda: PartitionDiscoverySensor(task_id="wait", topics="a b")) == [of_resolve[0]]
@@ -106,7 +104,7 @@ def test_what_templates_and_other_tasks_decide_is_left_to_the_run(dag: Any) -> N
     by_task = ResolveStartupOffsetsOperator(task_id="by_task", topics="a", start=SpecificOffsets(offsets()))
     assert by_task.upstream_task_ids == {"offsets"}
     rows = Rows(Json(offsets()), select=["value.*"])
-    kafka_spark_batch("orders", topics="a", start="earliest", rows=rows, sink=Files("/lake/orders"))
+    kafka_spark_batch("orders", topics="a", start="earliest", rows=rows, sink=Delta("/lake/orders"))
     assert dag.get_task("orders.resolve").upstream_task_ids == {"offsets__1", "orders.wait"}
 
 
@@ -147,7 +145,7 @@ def test_another_way_to_submit_gets_the_path_of_the_job_and_its_arguments(dag: A
         given.append((Path(application).name, arguments.operator.task_id, arguments.key))
         return TaskGroup("livy")
 
-    kafka_spark_batch("orders", topics="a", start="earliest", sink=Files("/lake/orders"), submit=submit)
+    kafka_spark_batch("orders", topics="a", start="earliest", sink=Delta("/lake/orders"), submit=submit)
     assert given == [("write_batch.py", "orders.resolve", "return_value")]
 
 
@@ -162,7 +160,7 @@ def test_another_way_to_submit_gets_the_path_of_the_job_and_its_arguments(dag: A
 )
 def test_a_batch_is_retried_twice_unless_somebody_says_otherwise(of_dag: Any, of_group: Any, retries: int) -> None:
     with DAG("retried", schedule=None, default_args={"pool": "p", **of_dag}) as made:
-        kafka_spark_batch("orders", topics="a", start="earliest", sink=Files("/lake/orders"), **of_group)
+        kafka_spark_batch("orders", topics="a", start="earliest", sink=Delta("/lake/orders"), **of_group)
     assert {(t.retries, t.pool) for t in made.tasks} == {(retries, "p")}
 
 
@@ -191,8 +189,8 @@ def test_a_plan_that_no_resolve_task_pushed_is_refused_without_a_retry(dag: Any,
 
 
 def test_what_the_packaged_job_needs_packages_for() -> None:
-    rows = Rows(Avro('{"type": "record", "name": "o", "fields": []}'), bad=BadRecords(Files("/lake/bad")))
-    assert formats_of(job_object(Delta("/lake/orders"), rows)) == ["avro", "delta", "files", "parquet"]
+    rows = Rows(Avro('{"type": "record", "name": "o", "fields": []}'), bad=BadRecords(Delta("/lake/bad")))
+    assert formats_of(job_object(Delta("/lake/orders"), rows)) == ["avro", "delta"]
     assert formats_of(None) == []
 
 

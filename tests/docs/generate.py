@@ -326,13 +326,13 @@ _FAULT_MATRIX = """\
 # Fault matrix
 
 Each row is a test (`tests/faults`) on a real Kafka, Spark and Airflow: 3,000 records of a topic of three partitions go
-into files. "Killed" is SIGKILL at the moment that the row names, and the test proves the moment. At the end it reads
-all files of the output, asks Kafka for the group, and checks that no batch number is missing and every batch is
+into a Delta table. "Killed" is SIGKILL at the moment that the row names, and the test proves the moment. At the end it
+reads the table's files, asks Kafka for the group, and checks that no batch number is missing and every batch is
 committed. To act on a failed run yourself, see [Red run](red-run.md).
 
-Drivers that write files, Delta or Iceberg, and merges into entity tables, are killed before and after they begin, in
-the write, and before and after their report (`tests/spark/sinks/test_drivers.py`, `tests/spark/merge`): readers see the
-old rows or the new ones (of files also none, between the two renames), and the next attempt ends the work.
+Drivers that write Delta or Iceberg, and merges into entity tables, are killed before and after they begin, in the
+write, and before and after their report (`tests/spark/sinks/test_drivers.py`, `tests/spark/merge`): readers see the old
+rows or the new ones, and the next attempt ends the work.
 
 """
 

@@ -13,11 +13,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow.dataset as ds
 import pytest
 
 from airflow_kafka_offsets.cli.main import main
 from testbed.broker import KafkaBroker
-from testbed.checks import committed_offsets
+from testbed.checks import committed_offsets, rows_of_delta
 from testbed.dag_runs import RunResult, load_dag, run_dag
 from tests.docs.pages import DOCS, Block, blocks_of, commands
 
@@ -95,10 +96,7 @@ class Reader:
         return committed_offsets(self.broker, self.group, self.topic)
 
     def values(self, output: str) -> list[Any]:
-        import pyarrow.parquet
-
-        files = sorted(self.lake.glob(f"{output}/kafka_batch=*/*.parquet"))
-        return [row for file in files for row in pyarrow.parquet.ParquetFile(file).read().to_pylist()]
+        return rows_of_delta(self.lake / output)
 
 
 @pytest.fixture
@@ -167,5 +165,5 @@ def test_a_job_of_the_readers_own_reports(reader: Reader) -> None:
     (reader.lake / "orders_job.py").write_text(reader.own(job))
     reader.broker.produce(reader.topic, [(0, None, json.dumps({"id": n}).encode(), None) for n in range(4)])
     assert reader.run("existing-dag.md", "before_commit=").state == "success"
-    assert len(reader.values("orders")) == 4
+    assert ds.dataset(reader.lake / "orders").count_rows() == 4
     assert reader.committed == {0: 4}

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from testbed.checks import files_of_delta
 from testbed.topics import wait_for
 from tests.faults.scene import Scene, tries
 
 BODY, HEADER, BOUND = "batches/*/*/1-*.ranges.json", "batches/*/*/1.json", "runs/*/*/*.json"
 ATTEMPT, REPORT, COMMIT = "batches/*/*/*.begun.json", "batches/*/*/*.report.json", "batches/*/*/2.json"
-STAGED, VISIBLE = "_kafka_staging/*/new/_temporary/**/part-*.parquet", "kafka_batch=*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,29 @@ def lose_worker(when: str, name: str, there: str, absent: str) -> Callable[[Scen
     return play
 
 
-def kill_spark(folder: str, name: str, absent: str) -> Callable[[Scene], None]:
-    """Kill it as soon as ``name`` is there, and ``absent`` is not yet."""
+Fact = Callable[[Scene], bool]
+
+
+def logged(name: str) -> Fact:
+    """:param name: a glob in the log."""
+    return lambda scene: any(scene.log.glob(name))
+
+
+def written(scene: Scene) -> bool:
+    return any(scene.output.glob("part-*.parquet"))
+
+
+def visible(scene: Scene) -> bool:
+    """Whether a commit of the table has files."""
+    return bool(files_of_delta(scene.output))
+
+
+def kill_spark(there: Fact, not_yet: Fact) -> Callable[[Scene], None]:
+    """Kill it as soon as the one is so, and the other is not yet."""
 
     def play(scene: Scene) -> None:
         scene.produce()
-        with scene.at(folder, name, partial(scene.kill_spark, absent)):
+        with scene.at(there, partial(scene.kill_spark, not_yet)):
             run = scene.run()
         assert (run.state, tries(run, "orders.spark")) == ("success", 2)
         scene.assert_exact(batches=1)
@@ -60,7 +77,7 @@ def kill_spark(folder: str, name: str, absent: str) -> Callable[[Scene], None]:
 
 def restart_broker(scene: Scene) -> None:
     scene.produce()
-    with scene.at("log", ATTEMPT, scene.broker.restart):
+    with scene.at(logged(ATTEMPT), scene.broker.restart):
         assert scene.run().state == "success"
     scene.assert_exact(batches=1)
 
@@ -72,7 +89,7 @@ def stop_broker(scene: Scene) -> None:
         scene.broker.start()
 
     scene.produce()
-    with scene.at("log", REPORT, stop):
+    with scene.at(logged(REPORT), stop):
         run = scene.run()
     assert (run.state, tries(run, "orders.commit")) == ("success", 2)
     scene.assert_exact(batches=1)
@@ -84,7 +101,7 @@ def expire_records(scene: Scene) -> None:
     before = scene.state
     scene.produce()
     expire = partial(scene.broker.delete_records, {(scene.topic, n): end - 10 for n, end in scene.ends.items()})
-    with scene.at("log", "batches/*/0000000002/1.json", expire):
+    with scene.at(logged("batches/*/0000000002/1.json"), expire):
         run = scene.run()
     assert (run.states("orders.spark"), scene.state) == (["failed"], before)
     scene.run_refused("DataLoss")
@@ -103,10 +120,10 @@ def run_beside(scene: Scene) -> None:
 
 def clear_run(scene: Scene) -> None:
     scene.produce()
-    run, files = scene.run(), set(scene.output.rglob("*.parquet"))
+    run, files = scene.run(), set(files_of_delta(scene.output))
     scene.produce()
     assert scene.clear(run.run_id).state == "success"
-    assert not files & set(scene.output.rglob("*.parquet"))  # written again
+    assert not files & set(files_of_delta(scene.output))  # written again
     assert len(scene.state[0]) == scene.produced // 2
     assert scene.run().state == "success"
     scene.assert_exact(batches=2)
@@ -126,17 +143,17 @@ ROWS = (
     Row(
         "spark-begun",
         "The Spark driver is killed after its attempt has begun",
-        kill_spark("log", ATTEMPT, absent=VISIBLE),
+        kill_spark(logged(ATTEMPT), not_yet=written),
     ),
     Row(
-        "spark-staging",
-        "The Spark driver is killed while it writes files that readers do not see yet",
-        kill_spark("output", STAGED, absent=VISIBLE),
+        "spark-writing",
+        "The Spark driver is killed while it writes files that no commit of the table has",
+        kill_spark(written, not_yet=visible),
     ),
     Row(
         "spark-before-report",
-        "The Spark driver is killed after its files are visible, before its report",
-        kill_spark("output", VISIBLE, absent=REPORT),
+        "The Spark driver is killed after its commit to the table, before its report",
+        kill_spark(visible, not_yet=logged(REPORT)),
     ),
     Row(
         "commit-before-entry",

@@ -97,14 +97,14 @@ class Scene:
     # ── faults ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
-    def at(self, folder: str, name: str, act: Callable[[], None]) -> Iterator[None]:
-        """Act once, as soon as the glob ``name`` is in the folder, ``log`` or ``output``."""
+    def at(self, there: Callable[[Scene], bool], act: Callable[[], None]) -> Iterator[None]:
+        """Act once, as soon as it is so."""
         over, errors, has_acted = threading.Event(), list[BaseException](), threading.Event()
 
         def watch() -> None:
             while not over.wait(0.002):
                 with suppress(OSError):  # a folder went away while it was listed
-                    if any(getattr(self, folder).glob(name)):
+                    if there(self):
                         break
             else:
                 return
@@ -121,18 +121,18 @@ class Scene:
         finally:
             over.set()
             thread.join()
-        assert has_acted.is_set(), f"{name} was never in the {folder}"
+        assert has_acted.is_set(), "the moment never came"
         assert errors == []
 
-    def kill_spark(self, absent: str) -> None:
-        """SIGKILL the JVM of the driver and the Python below it. :param absent: shows that it was in time."""
+    def kill_spark(self, not_yet: Callable[[Scene], bool]) -> None:
+        """SIGKILL the JVM of the driver and the Python below it. :param not_yet: shows that it was in time."""
         drivers = spark_drivers()
         for process in [*drivers, *(child for driver in drivers for child in driver.children(recursive=True))]:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         wait_for("it is dead", lambda: all(state_of(f"/proc/{driver.pid}") in "ZX" for driver in drivers))
         assert drivers, "no driver was running"
-        assert [*self.log.glob(absent), *self.output.glob(absent)] == [], "killed too late"
+        assert not not_yet(self), "killed too late"
 
     # ── the count ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

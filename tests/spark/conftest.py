@@ -27,7 +27,7 @@ def session_settings(
 ) -> dict[str, str]:
     """Of every session of these tests."""
     lake = tmp_path_factory.mktemp("lake")
-    more = [*s3a_jars, *jars.avro_jars(java), *jars.delta_jars(java), *jars.iceberg_jars(java)]
+    more = [*s3a_jars, *jars.avro_jars(java), *jars.iceberg_jars(java)]
     return {
         **spark_settings,
         **SMALL_QUERIES,
@@ -38,7 +38,6 @@ def session_settings(
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": str(lake / "iceberg"),
         "spark.sql.warehouse.dir": str(lake / "warehouse"),
-        "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.shuffle.partitions": "2",
         "spark.log.level": "OFF",
     }

@@ -13,7 +13,6 @@ from airflow_kafka_offsets import (
     BadRecords,
     CommitOffsetsOperator,
     Delta,
-    Files,
     Iceberg,
     Json,
     Merge,
@@ -97,14 +96,14 @@ batch("batch", group_id=GROUP, start="earliest")
 batch("batch_retried", group_id=GROUP, start="earliest", retries=1)
 batch("batch_of_group_offsets", group_id=GROUP)
 batch("batch_advancing", group_id=GROUP, start="earliest", on_data_loss="advance")
-batch("batch_by_spark", retries=1, group_id=GROUP, start="earliest", application=None, submit=None, sink=Files(OUTPUT))
+batch("batch_by_spark", retries=1, group_id=GROUP, start="earliest", application=None, submit=None, sink=Delta(OUTPUT))
 batch(
     "batch_typed",
     retries=1,
     group_id=GROUP,
     start="earliest",
     application=None,
-    sink=Files(OUTPUT),
+    sink=Delta(OUTPUT),
     rows=Rows(Json("{{ params.schema }}")),
 )
 # Each row waits as long as a property of the server's JVM says, and says in another one that it has begun to.

@@ -1,4 +1,4 @@
-"""The DAG of the fault matrix: one topic into files, with one retry.
+"""The DAG of the fault matrix: one topic into a Delta table, with one retry.
 
 ``python -m tests.faults.dags.faults CONF before|after NAME`` runs it in a worker that kills itself on one line. The
 checkpoint location creates a name with ``link``, and Python tells an audit hook of each ``link`` before it happens, and
@@ -16,7 +16,7 @@ from typing import Any
 
 from airflow.sdk import DAG
 
-from airflow_kafka_offsets import Files, kafka_spark_batch
+from airflow_kafka_offsets import Delta, kafka_spark_batch
 
 
 def tell_of_a_retry(context: Any) -> None:
@@ -37,7 +37,7 @@ with DAG(
         group_id="{{ params.group }}",
         start="earliest",
         pipeline_id="{{ params.topic }}",
-        sink=Files("{{ params.output }}"),
+        sink=Delta("{{ params.output }}"),
         sensor=False,
     )
 
