@@ -24,6 +24,7 @@ class KafkaCluster(Connection):
     newest_timestamps = lookups.newest_timestamps
     ends_of_epochs = assignments.ends_of_epochs
     first_times = assignments.first_times
+    record_counts = assignments.record_counts
     committed = group_offsets.committed
     describe_group = group_offsets.describe_group
     commit_offsets = group_offsets.commit_offsets

@@ -16,9 +16,13 @@ from airflow_kafka_offsets.kafka_values import (
     EndOffset,
     GroupDescription,
     IsolationLevel,
+    OffsetRange,
     Subscription,
     TopicPartition,
 )
+
+SEEKS = 10_000
+"""Ranges that ``record_counts`` reads one by one. Of more, it reads partitions from their first range to their last."""
 
 
 class Cluster(Protocol):
@@ -62,6 +66,14 @@ class Cluster(Protocol):
         """Return the time (ms) of the first record at or after an offset. Absent: there is none, or it has no time.
 
         The record is read, which needs the right Read on its topic.
+        """
+
+    def record_counts(
+        self, ranges: Collection[tuple[TopicPartition, OffsetRange]]
+    ) -> dict[tuple[TopicPartition, OffsetRange], int]:
+        """Return how many records a ``read_committed`` reader is given in each range; ranges do not overlap.
+
+        The records are read, which needs the right Read on their topics.
         """
 
     def newest_timestamps(

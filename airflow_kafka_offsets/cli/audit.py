@@ -1,78 +1,97 @@
-"""``audit``: whether the batches of a log join, what was given up and by whose decision, totals by day.
+"""``audit``: what the log of a pipeline decided, and which offsets a table has, has twice, or lacks.
 
-``--sql`` prints the Spark SQL that compares an output with the log: offsets missing, there twice, or of no batch.
+A table is audited in two steps: ``--table`` prints a query for where the table is, and its answer is compared with
+Kafka, or with the log of the pipeline that wrote the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from itertools import pairwise
-from operator import attrgetter
+from typing import Any
 
 import click
 
-from airflow_kafka_offsets.cli.call import CHECKPOINT, PIPELINE, Call, command, option
-from airflow_kafka_offsets.cli.printing import Answer, Row, Table
-from airflow_kafka_offsets.engine.audit import Audited, findings, read_log
+from airflow_kafka_offsets.broker.protocol import SEEKS
+from airflow_kafka_offsets.cli.call import CHECKPOINT, CLUSTER, Call, command, option
+from airflow_kafka_offsets.cli.printing import Answer, Row, Table, say
+from airflow_kafka_offsets.cli.table_audit import Fate, Found, Run, Stretch, doubled, gaps, look_up, query, read_answer
+from airflow_kafka_offsets.cli.world import read_text
 from airflow_kafka_offsets.engine.history import decision_row
-from airflow_kafka_offsets.errors import counted
-from airflow_kafka_offsets.kafka_values import OffsetRange, grouped
+from airflow_kafka_offsets.errors import InvalidRequest, counted, shown
+from airflow_kafka_offsets.kafka_values import OffsetRange, TopicPartition, grouped, values_by_topic
 from airflow_kafka_offsets.log.entries import Batch
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.plan.body import Decision, PlanBody
 from airflow_kafka_offsets.times import iso
 
+_WORDS = ("lost", "never_there", "cannot_be_told", "doubled")
 _DAYS = "day batches offsets rows bad filtered lost skipped again"
+_WHAT = "What to audit? Give PIPELINE, or --table and its columns, or @FILE, the answer of the query."
 
 
 def audit(call: Call) -> Answer:
-    """Whether the batches join, and what was given up.
+    """Decisions and totals of a pipeline; or the offsets of a table.
 
-    Exit status 1 where records are in no batch or in two, or a committed batch does not verify, and no recorded
-    decision says so. The output itself is not read: --sql prints the query that compares it with the log.
+    Any table: --table prints a query for its offsets; columns are SQL over the table, whose name is t. Save the answer
+    as CSV or JSON. audit @FILE asks Kafka about its gaps; audit PIPELINE @FILE compares it with the log. Exit status 1
+    where records are lost or doubled, or table and log disagree.
     """
+    pipeline, file = call["pipeline"], call["file"]
+    if file is None and pipeline is not None and pipeline.startswith("@"):
+        pipeline, file = None, pipeline
+    if (call["table"] is None) == (pipeline is None and file is None):
+        raise InvalidRequest((_WHAT,))
+    if call["table"] is not None:
+        return _query(call)
+    if file is None:
+        return _decisions(call)
+    try:
+        found = read_answer(read_text(file.removeprefix("@")))
+    except ValueError as error:
+        raise InvalidRequest((f"The answer {error}.",)) from None
+    if call["ends"]:
+        return _ends(found)
+    return _beside_kafka(call, found) if pipeline is None else _beside_the_log(call, found)
+
+
+def _query(call: Call) -> Answer:
+    since = call["since"]
+    if since is not None and call["day"] is None:
+        raise InvalidRequest(("--since needs --day: the column that says of which day a row is.",))
+    try:
+        first = None if since is None else date.fromisoformat(since)
+    except ValueError:
+        raise InvalidRequest((f"--since is {shown(since)}; give a day, such as 2026-11-20.",)) from None
+    columns = {"topic": call["topic"], "part": call["partition"], "off": call["offset"]}
+    text = query(call["table"], columns | {"batch": call["batch"], "day": call["day"]}, first)
+    return Answer(text, {"sql": text})
+
+
+# ── the log of a pipeline ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _decisions(call: Call) -> Answer:
     log, newest, first = call.log, call.newest(), call["from_batch"]
-    if call["sql"] is not None:
-        text = _sql(log.pipeline_id, read_log(log, newest, first), call["sql"])
-        return Answer(text, {"pipeline": log.pipeline_id, "sql": text})
-    audited: list[Audited] = []
 
-    def noted() -> Iterator[Audited]:
-        for one in read_log(log, newest, first):
-            audited.append(one.without_partitions)
-            yield one
+    def read(batch: Batch) -> tuple[Batch, Sequence[Decision]]:
+        return batch, () if batch.is_cleaned else log.body(batch).decisions
 
-    wrong: list[Row] = [finding._asdict() for finding in sorted(findings(noted()), key=attrgetter("batch"))]
-    given_up = [{"batch": one.batch.number, **decision_row(d)} for one in audited for d in one.body.decisions]
+    found = list(log.read_each(range(first, newest.number + 1), read))
     stretches = () if newest.is_cleaned else log.first_body(newest).covered
-    begin = next((one.batch for one in audited if not one.batch.is_cleaned), newest)
-    starts = stretches[0].start_cut if stretches else log.body(begin).resume_from
-    facts = {
-        "pipeline": log.pipeline_id,
-        "batches": len(audited),
-        "begins_at": begin.number,
-        "starts": [{"partition": str(tp), "offset": at.offset} for tp, at in sorted(starts.items())],
-        "unfinished": [one.batch.number for one in audited if not one.batch.is_committed],
-        "not_planned": [[iso(one.end_ms), iso(other.start_ms)] for one, other in pairwise(stretches)],
-    }
-    tables = [
-        Table("findings", wrong, "batch what"),
-        Table("given_up", given_up, "batch partition start end kind by"),
-        Table("days", _days([one.batch for one in audited]), _DAYS),
-    ]
-    return Answer(_in_words(facts, len(wrong), first), facts, tables, exit_status=1 if wrong else 0)
-
-
-def _in_words(facts: Row, wrong: int, first: int) -> str:
-    found = f"{counted(wrong, 'finding')} without a recorded decision" if wrong else "they join, and nothing is missing"
-    lines = [f"Pipeline {facts['pipeline']}, {counted(facts['batches'], 'batch')}: {found}."]
-    if facts["begins_at"] > first:
-        before = "Of earlier ones only totals are left, the rest was cleaned."
-    elif first > 1:
-        before = "Batches before it were not audited."
-    else:
-        before = "Records before its start offsets, which --output json lists, are in no batch."
-    lines.append(f"The log begins at batch {facts['begins_at']}. {before}")
-    lines += [f"Batch {number} is not committed." for number in facts["unfinished"]]
-    return "\n".join(lines + [f"No window was planned from {start} to {end}." for start, end in facts["not_planned"]])
+    not_planned = [[iso(one.end_ms), iso(other.start_ms)] for one, other in pairwise(stretches)]
+    unfinished = [batch.number for batch, _ in found if not batch.is_committed]
+    lines = [f"Pipeline {log.pipeline_id}, {counted(len(found), 'batch')}."]
+    if cleaned := sum(batch.is_cleaned for batch, _ in found):
+        lines.append(f"Of {counted(cleaned, 'batch')} only totals are left, the rest was cleaned.")
+    lines += [f"Batch {number} is not committed." for number in unfinished]
+    lines += [f"No window was planned from {start} to {end}." for start, end in not_planned]
+    given_up = [{"batch": batch.number, **decision_row(d)} for batch, decisions in found for d in decisions]
+    facts = {"pipeline": log.pipeline_id, "batches": len(found), "unfinished": unfinished, "not_planned": not_planned}
+    days = Table("days", _days([batch for batch, _ in found]), _DAYS)
+    return Answer("\n".join(lines), facts, [Table("given_up", given_up, "batch partition start end kind by"), days])
 
 
 def _days(batches: Sequence[Batch]) -> list[Row]:
@@ -90,88 +109,146 @@ def _days(batches: Sequence[Batch]) -> list[Row]:
     ]
 
 
-# ── --sql ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-_SQL = """\
--- {table} beside the log of pipeline {pipeline}, from batch {first} on. No row in the answer: they agree.
--- A batch without a report counts as if each planned offset were a row.
-WITH log_ranges AS (
-  SELECT * FROM VALUES
-{ranges}
-  AS (kafka_batch, topic, `partition`, first, next)
-), log_rows AS (
-  SELECT * FROM VALUES
-{rows}
-  AS (kafka_batch, topic, `partition`, expected)
-), output_rows AS (
-  SELECT kafka_batch, topic, `partition`, `offset`, count(*) AS times FROM {table}
-  WHERE kafka_batch >= '{first}'{unfinished} GROUP BY kafka_batch, topic, `partition`, `offset`
-), planned_rows AS (
-  SELECT o.* FROM output_rows o LEFT SEMI JOIN log_ranges r ON o.kafka_batch = r.kafka_batch AND o.topic = r.topic
-    AND o.`partition` = r.`partition` AND o.`offset` >= r.first AND o.`offset` < r.next
-)
-SELECT 'missing' AS finding, l.kafka_batch, l.topic, l.`partition`, l.expected - count(p.`offset`) AS offsets
-FROM log_rows l LEFT JOIN planned_rows p ON l.kafka_batch = p.kafka_batch AND l.topic = p.topic
-  AND l.`partition` = p.`partition`
-GROUP BY l.kafka_batch, l.topic, l.`partition`, l.expected HAVING count(p.`offset`) < l.expected
-UNION ALL
-SELECT 'there twice', max(kafka_batch), topic, `partition`, count(*) FROM (
-  SELECT max(kafka_batch) AS kafka_batch, topic, `partition`, `offset` FROM output_rows
-  GROUP BY topic, `partition`, `offset` HAVING sum(times) > 1
-) GROUP BY topic, `partition`
-UNION ALL
-SELECT 'of no batch', o.kafka_batch, o.topic, o.`partition`, count(*) FROM output_rows o LEFT ANTI JOIN planned_rows p
-  ON o.kafka_batch = p.kafka_batch AND o.topic = p.topic AND o.`partition` = p.`partition` AND o.`offset` = p.`offset`
-GROUP BY o.kafka_batch, o.topic, o.`partition`
-ORDER BY finding, kafka_batch, topic, `partition`;"""
-_NO_RANGE, _NO_ROW = "    ('', '', -1, 0L, 0L)", "    ('', '', -1, 0L)"
+# ── a table beside Kafka ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _sql(pipeline: str, audited: Iterable[Audited], table: str) -> str:
+def _beside_kafka(call: Call, found: Found) -> Answer:
+    missing, surplus = list(gaps(found.runs)), list(doubled(found.runs))
+    if len(missing) > SEEKS:
+        of_partition = grouped((gap.tp, gap) for gap in missing).values()
+        records = sum(of_tp[-1].end_offset - of_tp[0].start_offset for of_tp in of_partition)
+        say(f"There are {len(missing):,} gaps: what lies between the first and the last one of each partition is read, "
+            f"up to {counted(records, 'record')}.")  # fmt: skip
+    fates: list[Fate] = []
+    if missing:
+        with call.cluster() as kafka:
+            fates = list(look_up(kafka, missing, found.runs))
+    rows = [_stretch_row(f.gap, **dict(zip(_WORDS, f[1:], strict=False))) for f in fates]
+    rows += [_stretch_row(stretch, doubled=stretch.size) for stretch in surplus]
+    by_day = grouped(((row["partition"], row["day"]), row) for row in rows)
+    days = [{"partition": tp, "day": day, **_totals(of_day)} for (tp, day), of_day in by_day.items()]
+    totals, size = _totals(rows), sum(run.end_offset - run.start_offset for run in found.runs)
+    words = ", ".join(f"{totals[word]:,} {word.replace('_', ' ')}" for word in _WORDS)
+    text = f"{counted(size, 'offset')} in {counted(len({run.tp for run in found.runs}), 'partition')}: {words}."
+    tables = [
+        Table("days", days, f"partition day {' '.join(_WORDS)}"),
+        Table("stretches", rows if call["output"] == "json" else [r for r in rows if r["lost"] or r["doubled"]],
+              f"partition start end day {' '.join(_WORDS)}"),
+        Table("batches", _batches(found) if found.has_batches else [], "batch partition start end rows"),
+    ]  # fmt: skip
+    notes = [f"{counted(found.unplaced, 'row')} without topic, partition or offset."] if found.unplaced else []
+    return Answer(text, totals, tables, notes, exit_status=1 if totals["lost"] or totals["doubled"] else 0)
+
+
+def _stretch_row(stretch: Stretch, **counts: int) -> Row:
+    ends = {"start": stretch.start_offset, "end": stretch.end_offset, "day": stretch.day}
+    return {"partition": str(stretch.tp), **ends, **dict.fromkeys(_WORDS, 0), **counts}
+
+
+def _totals(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    kept = list(rows)
+    return {word: sum(row[word] for row in kept) for word in _WORDS}
+
+
+def _batches(found: Found) -> list[Row]:
+    """Which batches the table has, from which to which offset."""
+    return [
+        {
+            "batch": batch,
+            "partition": str(tp),
+            "start": min(run.start_offset for run in runs),
+            "end": max(run.end_offset for run in runs),
+            "rows": sum(run.rows for run in runs),
+        }
+        for (batch, tp), runs in sorted(grouped(((run.batch or "", run.tp), run) for run in found.runs).items())
+    ]
+
+
+def _ends(found: Found) -> Answer:
+    """Where a pipeline starts that continues the table."""
+    ends: dict[TopicPartition, int] = {}
+    for run in found.runs:
+        ends[run.tp] = max(run.end_offset, ends.get(run.tp, 0))
+    offsets, start = values_by_topic(ends), {str(tp): ends[tp] for tp in sorted(ends)}
+    specific = f'start=SpecificOffsets({json.dumps(offsets)}, otherwise="earliest")'
+    return Answer(f'{specific}\n"reset": {json.dumps({"start": start})}', {"offsets": offsets, "start": start})
+
+
+# ── a table beside the log of its pipeline ────────────────────────────────────────────────────────────────────────────
+
+
+def _beside_the_log(call: Call, found: Found) -> Answer:
+    if not found.has_batches:
+        problem = "The answer has no column batch: ask with --batch t.kafka_batch, to compare the table with a log."
+        raise InvalidRequest((problem,))
+    log, first = call.log, call["from_batch"]
+    runs = grouped((run.batch, run) for run in found.runs)
+    findings = [{"finding": "no key", "offsets": sum(run.rows for run in runs.pop(None, []))}]
+    findings += [{"finding": "no offset", "offsets": found.unplaced}]
+
+    def read(batch: Batch) -> tuple[Batch, PlanBody | None, Mapping[TopicPartition, int] | None]:
+        if batch.number < first or batch.is_cleaned or not batch.is_committed:
+            return batch, None, None
+        return batch, log.body(batch), _reported(log, batch)
+
+    compared = 0
+    for batch, body, rows in log.read_each(range(1, call.newest().number + 1), read):
+        of_batch = runs.pop(batch.plan.key, [])
+        if body is not None:
+            compared += 1
+            findings += ({"batch": batch.plan.key, **row} for row in _compare(body, rows, of_batch))
+    for key, of_key in sorted(runs.items(), key=str):
+        by_tp = grouped((str(run.tp), run.rows) for run in of_key).items()
+        findings += ({"finding": "of another log", "batch": key, "partition": tp, "offsets": sum(n)} for tp, n in by_tp)
+    findings = [finding for finding in findings if finding["offsets"]]
+    text = f"Pipeline {log.pipeline_id}, {counted(compared, 'batch')}: "
+    text += f"{counted(len(findings), 'finding')}." if findings else "the table has what the log says."
+    table = Table("findings", findings, "finding batch partition offsets")
+    return Answer(text, {"pipeline": log.pipeline_id, "batches": compared}, [table], exit_status=1 if findings else 0)
+
+
+def _reported(log: PipelineLog, batch: Batch) -> Mapping[TopicPartition, int] | None:
+    """The rows that the last attempt has counted. ``None``: the pipeline asks for no report."""
+    if not batch.plan.require_report or not batch.attempts:
+        return None if not batch.plan.require_report else {}
+    return {tp: counts.rows for tp, counts in log.report(batch, batch.attempts[-1]).counts.items()}
+
+
+def _compare(body: PlanBody, rows: Mapping[TopicPartition, int] | None, found: Sequence[Run]) -> Iterator[Row]:
+    """What a table has of a committed batch beside its plan and its report.
+
+    :param rows: as reported, without bad and filtered records; ``None``: each planned offset is a row.
     """
-    :param table: as Spark reads it: ``lake.orders``, ``delta.`/lake/orders```.
-    """
-    keys, unfinished, ranges, rows = list[str](), list[str](), list[str](), list[str]()
-    for one in audited:
-        if one.batch.is_cleaned:
-            continue
-        keys.append(one.batch.plan.key)
-        if one.batch.is_committed:
-            ranges += _ranges(one)
-            rows += _rows(one)
-        else:
-            unfinished.append(one.batch.plan.key)
-    return _SQL.format(
-        table=table,
-        pipeline=pipeline,
-        first=keys[0] if keys else "~",
-        ranges=",\n".join(ranges) or _NO_RANGE,
-        rows=",\n".join(rows) or _NO_ROW,
-        unfinished="".join(f" AND kafka_batch <> '{key}'" for key in unfinished),
-    )
-
-
-def _ranges(one: Audited) -> Iterator[str]:
-    for tp, planned in sorted(one.body.ranges.items()):
-        for part in OffsetRange(planned.start, planned.end).without(one.body.skips.get(tp, ())):
-            where = f"'{one.batch.plan.key}', '{tp.topic}', {tp.partition}"
-            yield f"    ({where}, {part.start_offset}L, {part.end_offset}L)"
-
-
-def _rows(one: Audited) -> Iterator[str]:
-    """How many rows of each partition are in the output: as reported, without bad and filtered records."""
-    report = one.verdict.report if one.verdict else None
-    for tp in sorted(one.body.ranges):
-        rows = one.body.planned(tp) if report is None else report.counts[tp].rows if tp in report.counts else 0
-        if rows:
-            yield f"    ('{one.batch.plan.key}', '{tp.topic}', {tp.partition}, {rows}L)"
+    by_tp = grouped((run.tp, run) for run in found)
+    for tp in sorted(body.ranges.keys() | by_tp.keys()):
+        of_tp = by_tp.get(tp, [])
+        there = [OffsetRange(run.start_offset, run.end_offset) for run in of_tp]
+        planned = body.ranges.get(tp)
+        parts = OffsetRange(planned.start, planned.end).without(body.skips.get(tp, ())) if planned else []
+        absent = sum(left.size for part in parts for left in part.without(there))
+        inside = sum(part.size for part in parts) - absent
+        expected = body.planned(tp) if rows is None and planned else (rows or {}).get(tp, 0)
+        outside = sum(left.size for one in there for left in one.without(parts))
+        surplus = sum(stretch.size for stretch in doubled(of_tp))
+        for finding, count in (("missing", expected - inside), ("doubled", surplus), ("of no batch", outside)):
+            if count > 0:
+                yield {"finding": finding, "partition": str(tp), "offsets": count}
 
 
 audit_command = command(
     audit,
-    "audit orders --sql lake.orders",
-    PIPELINE,
-    option("--sql", "Print the Spark SQL that compares this output with the log.", metavar="TABLE"),
-    option("--from-batch", "Leave earlier batches out.", type=click.IntRange(1), default=1, metavar="N"),
+    "audit --table lake.x --topic \"'orders'\" --partition t.kafka.partition --offset t.kafka.offset --day t.ts",
+    click.Argument(["pipeline"], required=False),
+    click.Argument(["file"], required=False, metavar="[@FILE]"),
+    option("--table", "Print the query over this table, for Spark, DuckDB and Trino.", metavar="TABLE"),
+    option("--topic", "With it: column or constant.", metavar="SQL", default="t.topic", show_default=True),
+    option("--partition", "With it.", metavar="SQL", default="t.partition", show_default=True),
+    option("--offset", "With it.", metavar="SQL", default="t.offset", show_default=True),
+    option("--batch", "With it: the batch, such as t.kafka_batch.", metavar="SQL"),
+    option("--day", "With it: a date or a timestamp; findings by day.", metavar="SQL"),
+    option("--since", "With --day: leave earlier days out.", metavar="DATE"),
+    option("--ends", "Print where a pipeline starts that continues the table.", is_flag=True),
+    option("--from-batch", "Leave earlier batches of PIPELINE out.", type=click.IntRange(1), default=1, metavar="N"),
+    *CLUSTER,
     CHECKPOINT,
 )

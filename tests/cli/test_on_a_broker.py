@@ -66,7 +66,7 @@ def test_from_the_first_start_to_a_move(broker: KafkaBroker, call: Call, topic: 
     assert of_group["partitions"] == [
         {**row, "age_s": other["age_s"]} for row, other in zip(lag["partitions"], of_group["partitions"], strict=True)
     ]
-    assert "join, and nothing is missing" in call("audit", "orders", where=()).stdout
+    assert "Pipeline orders, 2 batches." in call("audit", "orders", where=()).stdout
     assert len(json.loads(call("show", "orders", "--output", "json", where=()).stdout)["batches"]) == 2
 
 

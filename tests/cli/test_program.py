@@ -64,7 +64,7 @@ def test_the_help_fits_a_screen(capsys: pytest.CaptureFixture[str], name: str) -
         "show orders --batch 1",
         "show orders --offset orders-0:3",
         "audit orders",
-        "audit orders --sql lake.orders",
+        "audit --table lake.orders --batch t.kafka_batch",
         "reset orders --start latest",
         "reset orders --start current",
         "skip orders orders-0:12",

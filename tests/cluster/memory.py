@@ -27,6 +27,7 @@ from airflow_kafka_offsets.kafka_values import (
     EndOffset,
     GroupDescription,
     IsolationLevel,
+    OffsetRange,
     PartitionSet,
     Subscription,
     TopicDescription,
@@ -299,6 +300,15 @@ class InMemoryCluster:
             if (first := next(seen, None)) is not None:
                 found[tp] = first.timestamp_ms
         return found
+
+    def record_counts(
+        self, ranges: Collection[tuple[TopicPartition, OffsetRange]]
+    ) -> dict[tuple[TopicPartition, OffsetRange], int]:
+        self._led([tp for tp, _ in ranges])
+        return {
+            (tp, r): sum(r.start_offset <= offset < r.end_offset for offset in self.committed_records(tp))
+            for tp, r in ranges
+        }
 
     def newest_timestamps(
         self, partitions: Collection[TopicPartition], isolation_level: IsolationLevel

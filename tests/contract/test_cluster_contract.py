@@ -10,12 +10,14 @@ from collections.abc import Callable
 
 import pytest
 
+from airflow_kafka_offsets.broker import assignments
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, NothingToDiscover
 from airflow_kafka_offsets.kafka_values import (
     CommittedOffset,
     EndOffset,
     GroupDescription,
     IsolationLevel,
+    OffsetRange,
     PartitionSet,
     TopicList,
     TopicPartition,
@@ -238,6 +240,49 @@ def test_a_first_time_is_that_of_a_record_that_is_read(cluster: AnyCluster, orde
     assert cluster.ask.first_times({first: 2}, "read_committed") == {}
 
 
+# ── records in ranges ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_records_are_counted_in_each_range_as_a_committed_reader_is_given_them(
+    cluster: AnyCluster, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Close ranges share a fetch, far ones are sought, and of very many a partition is read once: one answer."""
+    plain, mixed, cut = tps(orders, 0, 1, 2)
+    produce(cluster, plain, *range(5000))
+    produce(cluster, mixed, 0, 1)
+    for ends in ("commit", "abort"):
+        transaction = cluster.hands.begin_transaction()
+        transaction.produce(mixed, [NOW_MS, NOW_MS])
+        getattr(transaction, ends)()
+    cluster.hands.begin_transaction().produce(mixed, [NOW_MS])
+    produce(cluster, mixed, 2)
+    produce(cluster, cut, *range(10))
+    cluster.hands.delete_records(cut, 4)
+    expected = {
+        (plain, OffsetRange(4990, 5000)): 10,
+        (plain, OffsetRange(5, 6)): 1,
+        (plain, OffsetRange(7, 17)): 10,
+        (plain, OffsetRange(2000, 3500)): 1500,
+        (mixed, OffsetRange(1, 4)): 3,
+        (mixed, OffsetRange(4, 5)): 0,  # the marker
+        (mixed, OffsetRange(5, 8)): 0,  # what was aborted
+        (mixed, OffsetRange(8, 10)): 0,  # what is open, and lies behind it
+        (cut, OffsetRange(2, 6)): 2,
+    }
+    assert cluster.ask.record_counts(expected) == expected
+    monkeypatch.setattr(assignments, "SEEKS", 3)
+    assert cluster.ask.record_counts(expected) == expected
+    with pytest.raises(ClusterUnavailable, match=f"{orders}-7:"):
+        cluster.impatient.record_counts([(TopicPartition(orders, 7), OffsetRange(0, 1))])
+
+
+def test_compacted_records_are_not_counted(cluster: AnyCluster, orders: str) -> None:
+    tp = TopicPartition(orders, 0)
+    cluster.hands.compact(tp, [NOW_MS + 1000 * n for n in range(10)], {0: 5, 1: 6, 3: 7})
+    counted = cluster.ask.record_counts([(tp, OffsetRange(0, 2)), (tp, OffsetRange(2, 5))])
+    assert counted == {(tp, OffsetRange(0, 2)): 0, (tp, OffsetRange(2, 5)): 2}
+
+
 # ── the group ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -353,6 +398,7 @@ def test_nothing_asked_is_nothing_answered(cluster: AnyCluster, group: str) -> N
         ask.newest_timestamps([], "read_committed"),
         ask.ends_of_epochs({}),
         ask.first_times({}, "read_committed"),
+        ask.record_counts([]),
         ask.committed(group, []),
     ]
     assert answers == [{}] * len(answers)

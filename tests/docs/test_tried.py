@@ -121,7 +121,7 @@ def test_the_first_batch_from_the_producer_to_the_lag(reader: Reader) -> None:
     assert "0 unread records" in reader.command("first-batch.md", "lag")
     assert reader.topic in reader.command("monitor.md", "show orders_to_lake.orders --offset").replace("\n", "")
     assert reader.command("monitor.md", "audit orders_to_lake.orders")
-    assert "SELECT" in reader.command("monitor.md", "--sql")
+    assert "SELECT" in reader.command("monitor.md", "--table")
 
 
 @pytest.mark.slow

@@ -1,63 +1,128 @@
-"""The query that ``audit --sql`` prints, run by Spark: what an output lacks or has too much of."""
+"""``audit`` of tables that jobs of other kinds wrote, on a real Kafka; the query runs on Spark and on DuckDB."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.cli.call import World
 from airflow_kafka_offsets.cli.main import main
-from airflow_kafka_offsets.log.reports import Counts
-from tests.cluster.memory import InMemoryCluster
-from tests.engine.pipeline import TOPIC, Pipeline, produce, tp, whole_counts
+from testbed.broker import KafkaBroker
+from testbed.topics import wait_for
 
-Rows = Sequence[tuple[str, str, int, int]]
+COLUMNS = ("--partition", "t.kafka.partition", "--offset", "t.kafka.offset", "--day", "t.day")
 
 
-def test_the_query_finds_what_the_output_lacks_or_has_too_much_of(
-    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+@pytest.fixture
+def audit(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Any]:
+    """``audit("topic", rows)``: the audit of a table with these rows, whose answer DuckDB confirms."""
+
+    def printed(*words: str, status: int = 0) -> str:
+        capsys.readouterr()
+        assert main(["audit", *words], None) == status
+        return capsys.readouterr().out
+
+    def ask(topic: str, rows: DataFrame, *options: str, status: int = 1) -> Any:
+        table, answer = tmp_path / "table", tmp_path / "answer"
+        rows.write.mode("overwrite").parquet(str(table))
+        columns = ("--topic", f"'{topic}'", *COLUMNS)
+        query = printed("--table", f"parquet.`{table}`", *columns).rstrip().rstrip(";")
+        spark.sql(query).coalesce(1).write.mode("overwrite").csv(str(answer), header=True)
+        (file,) = answer.glob("*.csv")
+        query = printed("--table", f"read_parquet('{table}/*.parquet')", *columns).rstrip().rstrip(";")
+        with duckdb.connect() as database:
+            database.execute(f"COPY ({query}) TO '{tmp_path / 'duck.csv'}' (HEADER)")
+        assert sorted(file.read_text().splitlines()) == sorted((tmp_path / "duck.csv").read_text().splitlines())
+        words = (f"@{file}", "--bootstrap-servers", broker.bootstrap_servers, "--output", "json", *options)
+        return json.loads(printed(*words, status=status))
+
+    return ask
+
+
+def table_of(spark: SparkSession, *offsets: int) -> DataFrame:
+    """Rows of partition 0, with these offsets."""
+    kafka = "named_struct('partition', 0, 'offset', o) AS kafka"
+    return spark.createDataFrame([(o,) for o in offsets], "o long").selectExpr(kafka, "DATE '2026-11-20' AS day")
+
+
+WORDS = ("lost", "never_there", "cannot_be_told", "doubled")
+
+
+def stretches(found: Mapping[str, Any]) -> dict[tuple[int, int], dict[str, int]]:
+    """Of each gap and each doubled stretch what became of its offsets."""
+    return {(row["start"], row["end"]): {w: row[w] for w in WORDS if row[w]} for row in found["stretches"]}
+
+
+@pytest.mark.slow
+def test_a_job_that_appends_and_is_killed_before_it_saves_its_offset_doubles_records(
+    spark: SparkSession, broker: KafkaBroker, topic: Callable[..., str], audit: Callable[..., Any], tmp_path: Path
 ) -> None:
-    cluster = InMemoryCluster()
-    cluster.create_topic(TOPIC, 3)
-    pipeline = Pipeline(cluster)
-    world = World(lambda _: cluster, lambda _: pipeline.store, lambda: cluster.now_ms)
+    """Structured Streaming wrote the first 40 records, once each. Then a job by hand took over; it also drops one."""
+    name = topic(2)
+    broker.produce_many(name, 40, partitions=2)
+    stream = spark.readStream.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    stream = stream.option("subscribe", name).option("startingOffsets", "earliest")
+    kafka = "named_struct('topic', topic, 'partition', `partition`, 'offset', `offset`) AS kafka"
+    columns = [kafka, "CAST(timestamp AS DATE) AS day"]
+    target = str(tmp_path / "lake")
+    query = stream.load().selectExpr(*columns).writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query.trigger(availableNow=True).format("delta").start(target).awaitTermination()
+    found = audit(name, spark.read.format("delta").load(target), status=0)
+    assert {word: found[word] for word in WORDS} == dict.fromkeys(WORDS, 0)
 
-    def answer(rows: Rows) -> list[tuple[object, ...]]:
-        columns = "kafka_batch string, topic string, partition int, offset long"
-        spark.createDataFrame(rows, columns).createOrReplaceTempView("orders_output")
-        return [tuple(row) for row in spark.sql(query).collect()]
+    saved = 20
+    broker.produce_many(name, 20, partitions=2)
+    for is_killed in (True, False):
+        batch = spark.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        offsets = json.dumps({name: {"0": saved, "1": saved}})
+        records = batch.option("subscribe", name).option("startingOffsets", offsets).load()
+        kept = records.where("NOT (`partition` = 1 AND `offset` = 24)").selectExpr(*columns)
+        (kept.where("kafka.offset < 23") if is_killed else kept).write.format("delta").mode("append").save(target)
+    found = audit(name, spark.read.format("delta").load(target))
+    assert [(s["partition"][-2:], s["start"], s["end"], s["lost"], s["doubled"]) for s in found["stretches"]] == [
+        ("-1", 24, 25, 1, 0), ("-0", 20, 23, 0, 3), ("-1", 20, 23, 0, 3)]  # fmt: skip
+    assert (found["lost"], found["doubled"]) == (1, 6)
+    ends = audit(name, spark.read.format("delta").load(target), "--ends", status=0)
+    assert ends["offsets"] == {name: {"0": 30, "1": 30}}
 
-    produce(cluster, 0, 10)
-    work = pipeline.work()
-    counts = whole_counts(work) | {tp(0): Counts(8, 1, 1, 10, 0, 0, 9)}  # one bad, one filtered
-    pipeline.report(work, pipeline.begin(work), counts)
-    pipeline.commit(work)
-    first, strange = work.key, "0000000009-20200101T000000-aaaa"
-    produce(cluster, 0, 5)
-    produce(cluster, 1, 5)
-    pipeline.work("two")
-    skip = ["skip", "orders", "orders-1:2", "--execute", "--bootstrap-servers", "memory"]
-    assert main(skip, world) == 0
-    work = pipeline.work("two")
-    pipeline.drive(work)
-    pipeline.commit(work)
-    produce(cluster, 0, 5)
-    unfinished = pipeline.work().key
-    capsys.readouterr()
-    assert main(["audit", "orders", "--sql", "orders_output"], world) == 0
-    query = capsys.readouterr().out.strip().rstrip(";")
 
-    whole = [(first, "orders", 0, offset) for offset in range(8)]
-    whole += [(work.key, "orders", 0, offset) for offset in range(10, 15)]
-    whole += [(work.key, "orders", 1, offset) for offset in (0, 1, 3, 4)]
-    not_looked_at = [("0000000000-20200101T000000-aaaa", "orders", 0, 3), (unfinished, "orders", 0, 15)]
-    wrong = [(first, "orders", 0, 5), (work.key, "orders", 1, 2), (strange, "orders", 2, 0)]
-    assert answer([*whole, *not_looked_at]) == []
-    assert answer([*whole[1:], *wrong]) == [
-        ("missing", first, "orders", 0, 1),
-        ("of no batch", work.key, "orders", 1, 1),
-        ("of no batch", strange, "orders", 2, 1),
-        ("there twice", first, "orders", 0, 1),
-    ]
+def test_gaps_of_transactions_and_of_a_compacted_topic_were_never_records(
+    spark: SparkSession, broker: KafkaBroker, audit: Callable[..., Any], with_transactions: str, compacted: str
+) -> None:
+    """Also a gap that an open transaction may fill, and one that it cannot."""
+    table = table_of(spark, 0, 1, 3, 4, 10, 13)
+    assert stretches(audit(with_transactions, table)) == {
+        (2, 3): {"lost": 1},
+        (5, 10): {"never_there": 5},
+        (11, 13): {"lost": 1, "cannot_be_told": 1},  # 12 is in the open transaction
+    }
+    first = min(row.offset for row in _records(spark, broker, compacted).collect())
+    found = audit(compacted, table_of(spark, 0, first), status=0)
+    assert stretches(found) == {(1, first): {"never_there": first - 1}}
+
+
+def test_deleted_records_and_a_topic_that_was_created_again_tell_nothing(
+    spark: SparkSession, broker: KafkaBroker, audit: Callable[..., Any], topic: Callable[..., str]
+) -> None:
+    name = topic()
+    broker.produce_many(name, 10)
+    broker.delete_records({(name, 0): 6})
+    assert stretches(audit(name, table_of(spark, 0, 5, 9))) == {(1, 5): {"cannot_be_told": 4}, (6, 9): {"lost": 3}}
+    broker.delete_topic(name)
+    broker.create_topic(name)
+    broker.produce_many(name, 5)
+    wait_for("the new topic has records", lambda: broker.offset_bounds(name) == {0: (0, 5)})
+    found = audit(name, table_of(spark, 0, 5, 9), status=0)
+    assert stretches(found) == {(1, 5): {"cannot_be_told": 4}, (6, 9): {"cannot_be_told": 3}}
+
+
+def _records(spark: SparkSession, broker: KafkaBroker, topic: str) -> DataFrame:
+    source = spark.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    return source.option("subscribe", topic).load()
