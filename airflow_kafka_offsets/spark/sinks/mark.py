@@ -16,13 +16,15 @@ from airflow_kafka_offsets.spark.sinks.folders import Folders
 
 FILE = "_kafka_offsets.json"
 PROPERTY = "kafka_offsets.pipeline"
+REDACTED = "*********(redacted)"
+"""What Spark shows of a property that looks like a secret to it: ``orders_hourly`` has ``url`` in it."""
 _OWN_NAMES = (f"{BATCH_COLUMN}=", "_kafka_")
 _TABLE_LOGS = ("_delta_log", "_spark_metadata", "metadata/*.metadata.json")
 
 
 def refuse_other(output: str, name: str, pipeline: str, removal: str) -> None:
     """:raises OtherOutput: the name that the output carries is not this pipeline's."""
-    if name != pipeline:
+    if name not in (pipeline, REDACTED):
         raise OtherOutput(
             f"Cannot write {output}",
             f"It carries the name of pipeline {name!r}, and this is pipeline {pipeline!r}",

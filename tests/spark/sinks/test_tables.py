@@ -102,6 +102,15 @@ def test_a_table_made_elsewhere_needs_the_keys_column_and_is_marked_with_the_fir
         output.sink.check(output.spark, "payments")
 
 
+def test_a_pipeline_whose_name_looks_like_a_secret_to_spark_finds_its_table(output_of: Make, table: str) -> None:
+    """Spark hides values of properties that have ``url`` in them, as ``hourly`` has."""
+    output = output_of(table)
+    properties = "'kafka_offsets.pipeline' = 'orders_hourly', 'write.metadata.metrics.column.kafka_batch' = 'full'"
+    columns = f"{COLUMNS}, kafka_batch STRING"
+    output.spark.sql(f"CREATE TABLE {output.sink.name} ({columns}) USING {table} TBLPROPERTIES ({properties})")
+    output.sink.check(output.spark, "orders_hourly")
+
+
 @pytest.mark.parametrize(("made", "asked"), [("delta", "iceberg"), ("iceberg", "delta"), ("parquet", "delta")])
 def test_a_table_of_another_format_is_refused(output_of: Make, tmp_path: Path, made: str, asked: str) -> None:
     name = f"{'lake.db' if made == 'iceberg' else 'default'}.{tmp_path.name}"
