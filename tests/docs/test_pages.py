@@ -61,9 +61,9 @@ def test_no_path_of_a_machine_is_named(page: Path) -> None:
     assert re.findall(r"(?<![\w.])/(?:work|root|home)/[\w./-]*", page.read_text()) == []
 
 
-def test_there_are_at_most_30_pages_and_27_000_words() -> None:
+def test_there_are_at_most_32_pages_and_27_000_words() -> None:
     pages = list(DOCS.rglob("*.md"))
-    assert len(pages) <= 30
+    assert len(pages) <= 32
     assert sum(len(page.read_text().split()) for page in pages) <= 27_000
 
 
