@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.rows.config import Avro as Avro
     from airflow_kafka_offsets.rows.config import BadRecords as BadRecords
     from airflow_kafka_offsets.rows.config import Delta as Delta
-    from airflow_kafka_offsets.rows.config import Files as Files
     from airflow_kafka_offsets.rows.config import Iceberg as Iceberg
     from airflow_kafka_offsets.rows.config import Json as Json
     from airflow_kafka_offsets.rows.config import Merge as Merge
@@ -39,7 +38,6 @@ _PUBLIC = {
     "BadRecords": "rows.config",
     "CommitOffsetsOperator": "operators.commit",
     "Delta": "rows.config",
-    "Files": "rows.config",
     "GroupOffsets": "offsets",
     "Iceberg": "rows.config",
     "Json": "rows.config",

@@ -145,7 +145,7 @@ def kafka_namespace(servers: str) -> str:
 def dataset_of(output: str) -> tuple[str, str]:
     """Namespace and name of an output as reports name it, without a password.
 
-    ``files:/lake/orders`` is ``file``, ``/lake/orders``; ``delta:s3a://lake/orders`` is ``s3://lake``, ``orders``. A
+    ``delta:/lake/orders`` is ``file``, ``/lake/orders``; ``delta:s3a://lake/orders`` is ``s3://lake``, ``orders``. A
     table is known by its catalog's name alone: ``delta:lake.orders`` is ``delta``, ``lake.orders``.
     """
     kind, _, place = output.rpartition(":") if "/" not in output else output.partition(":")

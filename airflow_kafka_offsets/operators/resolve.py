@@ -200,9 +200,7 @@ def formats_of(job: Mapping[str, Any] | None) -> list[str]:
     rows = job["rows"] or {}
     sinks = [job["sink"], *([rows["bad"]["sink"]] if rows.get("bad") else [])]
     decoded = [rows[name]["format"] for name in ("value", "key") if rows.get(name)]
-    return sorted(
-        {*decoded, *(sink["format"] for sink in sinks), *(s["file_format"] for s in sinks if s["file_format"])}
-    )
+    return sorted({*decoded, *(sink["format"] for sink in sinks)})
 
 
 def depend_on_xcoms(task: BaseOperator, *values: Any) -> None:

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.operators.merge import ConnectMergeOperator, MergeOpe
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator, depend_on_xcoms
 from airflow_kafka_offsets.operators.submit import PACKAGED_JOB, SparkSubmitBatchOperator
 from airflow_kafka_offsets.request import check_parameters
-from airflow_kafka_offsets.rows.config import Delta, Files, Iceberg, Merge
+from airflow_kafka_offsets.rows.config import Delta, Iceberg, Merge
 from airflow_kafka_offsets.rows.job import entity_table
 from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor
 from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor
@@ -46,7 +46,7 @@ def kafka_spark_batch(
     kafka_config_id: str = "kafka_default",
     checkpoint_location: str | None = None,
     rows: Rows | None = None,
-    sink: Files | Delta | Iceberg | None = None,
+    sink: Delta | Iceberg | None = None,
     application: str | None = None,
     spark: Mapping[str, Any] | None = None,
     spark_connect: str | None = None,
@@ -68,11 +68,11 @@ def kafka_spark_batch(
 
     :param name: the task group's ``group_id``; ``group_id=`` is the consumer group.
     :param rows: how records become rows; default: the columns of Spark's Kafka source.
-    :param sink: where the job of this package writes: ``Files(…)``, ``Delta(…)`` or ``Iceberg(…)``.
+    :param sink: where the job of this package writes: ``Delta(…)`` or ``Iceberg(…)``.
     :param application: a PySpark job of your own, instead of ``sink``.
     :param spark: arguments of ``SparkSubmitBatchOperator`` (``conn_id``, ``conf``, ``packages``, …).
     :param spark_connect: a connection to a Spark Connect server, such as ``"spark_connect_default"``: the job of this
-        package runs in the task itself, and no JVM is started. It writes tables only.
+        package runs in the task itself, and no JVM is started.
     :param submit: makes the Spark task in another way (Kubernetes, Livy, EMR), from the path of the job and the XCom
         with its ``application_args``.
     :param before_commit: tasks between Spark and the commit that must succeed: a quality check.
@@ -155,14 +155,8 @@ def _contradictions(rows: Any, sink: Any, application: Any, spark: Any, spark_co
         problems.append("rows= goes with sink=: a job of yours decodes its records itself.")
     if sum(way is not None for way in (spark, spark_connect, submit)) > 1:
         problems.append("give at most one of spark=, spark_connect= and submit=.")
-    if spark_connect is not None:
-        if application is not None:
-            problems.append("spark_connect= runs the job of this package: give sink=, or submit an application.")
-        outputs = {"sink=": sink, "Rows.bad": getattr(getattr(rows, "bad", None), "sink", None)}
-        for name, files in outputs.items():
-            if isinstance(files, Files):
-                cause = "a folder is replaced by Spark's JVM, which spark_connect= does not reach"
-                problems.append(f"{name} is {files!r}: {cause}. Give Delta(…) or Iceberg(…).")
+    if spark_connect is not None and application is not None:
+        problems.append("spark_connect= runs the job of this package: give sink=, or submit an application.")
     return problems
 
 

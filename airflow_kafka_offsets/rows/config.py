@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from airflow_kafka_offsets.rows import checks
-from airflow_kafka_offsets.rows.checks import BATCH_COLUMN, is_template, refuse
+from airflow_kafka_offsets.rows.checks import refuse
 from airflow_kafka_offsets.templated import Templated
 
-FileFormat = Literal["parquet", "orc", "json", "csv", "avro"]
 Evolve = Literal["add"]
 _OWN_JSON_OPTIONS = {"mode", "columnnameofcorruptrecord"}
 
@@ -103,30 +102,6 @@ Format = Json | Avro | Text
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Files(_Checked):
-    """Files in one folder per batch: ``<path>/kafka_batch=<key>/…``.
-
-    Where the file system renames (a local disk, HDFS), a batch is replaced by two renames. On an object store its
-    folder is overwritten, and readers see a part of it meanwhile: prefer a table there.
-
-    :ivar path: the folder. It is this pipeline's alone.
-    :ivar partition_by: columns that become folders inside of a batch's.
-    """
-
-    path: str
-    format: FileFormat = "parquet"
-    partition_by: Sequence[str] = ()
-
-    def _problems(self) -> Iterator[str]:
-        yield from checks.path("Files.path", self.path)
-        yield from checks.choice("Files.format", self.format, ("parquet", "orc", "json", "csv", "avro"))
-        yield from checks.texts("Files.partition_by", self.partition_by, '["day"]')
-        for column in self.partition_by if isinstance(self.partition_by, list | tuple) else ():
-            if str(column).lower() == BATCH_COLUMN or str(column).startswith(("_", ".")):
-                yield f"Files.partition_by has {column!r}, whose folders Spark's readers would not find. Rename it."
-
-
-@dataclass(frozen=True, slots=True, repr=False)
 class Delta(_Checked):
     """A Delta table, which is created with the first batch if it does not exist.
 
@@ -166,14 +141,14 @@ class Iceberg(_Checked):
         yield from checks.choice("Iceberg.evolve", self.evolve, (None, "add"))
 
 
-SinkConfig = Files | Delta | Iceberg
+SinkConfig = Delta | Iceberg
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BadRecords(_Checked):
     """Where bad records go: topic, partition, offset, timestamp, key, value, headers and reason of each.
 
-    :ivar sink: an output of its own, of the same pipeline.
+    :ivar sink: a table of its own.
     :ivar limit: how many records of a batch may be bad, as a count or as a share of its records (``"0.1%"``). A batch
         with more fails. ``None``: any number.
     """
@@ -182,9 +157,9 @@ class BadRecords(_Checked):
     limit: int | str | None = None
 
     def _problems(self) -> Iterator[str]:
-        yield from checks.kind("BadRecords.sink", self.sink, (Files, Delta, Iceberg))
+        yield from checks.kind("BadRecords.sink", self.sink, (Delta, Iceberg))
         yield from checks.limit("BadRecords.limit", self.limit)
-        if not is_template(self.sink) and getattr(self.sink, "evolve", None):
+        if isinstance(self.sink, Delta | Iceberg) and self.sink.evolve:
             yield "BadRecords.sink has evolve; its columns are always the same. Leave it out."
 
 

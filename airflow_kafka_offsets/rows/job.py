@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_kafka_offsets.rows.checks import folder, refuse, table_parts, tidy
-from airflow_kafka_offsets.rows.config import Avro, Delta, Files, Format, Iceberg, Json, Merge, Rows, SinkConfig
+from airflow_kafka_offsets.rows.config import Avro, Delta, Format, Iceberg, Json, Merge, Rows, SinkConfig
 from airflow_kafka_offsets.rows.registry import RegisteredSchemas
 
 VERSION = 1
@@ -27,7 +27,7 @@ def job_object(
     :param rows: ``None``: rows are the records as Kafka has them.
     :param registry_schemas: of ``value`` and ``key``, where they are decoded by a registry
         (:func:`~airflow_kafka_offsets.rows.registry.schemas_of`).
-    :raises InvalidRequest: bad records or entities would go to, into or around the sink's own folder or table.
+    :raises InvalidRequest: bad records or entities would go to, into or around the sink's own table.
     """
     if rows is not None and rows.bad is not None:
         _refuse_one_output(sink, rows.bad.sink, "Rows.bad")
@@ -39,10 +39,8 @@ def job_object(
 def entity_table(sink: SinkConfig, merge: Merge) -> Delta | Iceberg:
     """The entity table: a table of the sink's format, which gets the columns that the sink's table has.
 
-    :raises InvalidRequest: the sink is no table, or is of a format that has no such name.
+    :raises InvalidRequest: the sink's format has no such name.
     """
-    if isinstance(sink, Files):
-        refuse([f"merge= reads the sink's table, and {sink!r} is a folder of files; give Delta(…) or Iceberg(…)."])
     return (Delta if isinstance(sink, Delta) else Iceberg)(merge.table, evolve="add")
 
 
@@ -53,10 +51,8 @@ def _merge(sink: SinkConfig, merge: Merge) -> dict[str, Any]:
 
 
 def output_name(sink: SinkConfig) -> str:
-    """An output in words, the same however it is written: ``files:/lake/orders``, ``delta:lake.orders``."""
+    """An output in words, the same however it is written: ``delta:/lake/orders``, ``iceberg:lake.orders``."""
     match sink:
-        case Files(path):
-            return f"files:{folder(path)}"
         case Delta(name) if "/" in name:
             return f"delta:{folder(name)}"
         case Delta(name):
@@ -77,15 +73,14 @@ def _sink(sink: SinkConfig) -> dict[str, Any]:
         "path": path,
         "table": table,
         "partition_by": list(sink.partition_by),
-        "evolve": None if isinstance(sink, Files) else sink.evolve,
-        "file_format": sink.format if isinstance(sink, Files) else None,
+        "evolve": sink.evolve,
     }
 
 
 def _place(sink: SinkConfig) -> str:
     """Its folder, which has a slash, or its table, which has none."""
     match sink:
-        case Files(place) | Delta(place) | Iceberg(place):
+        case Delta(place) | Iceberg(place):
             return place
 
 

@@ -28,11 +28,9 @@ from airflow_kafka_offsets.spark.errors import BadRecords, BatchError, InvalidJo
 from airflow_kafka_offsets.spark.marks import note, noted
 from airflow_kafka_offsets.spark.sinks.columns import quoted
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
-from airflow_kafka_offsets.spark.sinks.files import FilesSink
 from airflow_kafka_offsets.spark.sinks.table import TableSink
 from airflow_kafka_offsets.spark.store import jvm_of
 
-PlainSink = FilesSink | TableSink
 REASON = "kafka_reason"
 SOURCE = ("topic", "partition", "offset")
 KAFKA_COLUMNS = (
@@ -126,7 +124,7 @@ class RowSink:
     :param bad: ``None``: the first bad record fails the batch.
     """
 
-    def __init__(self, sink: PlainSink, rows: Mapping[str, Any], bad: PlainSink | None) -> None:
+    def __init__(self, sink: TableSink, rows: Mapping[str, Any], bad: TableSink | None) -> None:
         self.sink, self.rows, self.bad = sink, rows, bad
         self._filtered = 0
 

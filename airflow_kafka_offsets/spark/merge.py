@@ -71,11 +71,9 @@ class Merge:
     def of(cls, job: Mapping[str, Any], pipeline: str) -> Merge:
         """:raises InvalidJob: the job object names no entity table."""
         given, own = job.get("merge"), plain_sink(job["sink"], job["output"])
-        if given is None or not isinstance(own, TableSink):
+        if given is None:
             raise InvalidJob("Cannot merge", "The job object has no merge", "Give kafka_spark_batch merge=Merge(…)")
-        table = plain_sink(given["sink"])
-        assert isinstance(table, TableSink)
-        return cls(own, table, pipeline, tuple(given["keys"]), given["delete_when"])
+        return cls(own, plain_sink(given["sink"]), pipeline, tuple(given["keys"]), given["delete_when"])
 
     def check(self, spark: SparkSession) -> None:
         """:raises OtherOutput: the table is another pipeline's, or is no entity table."""

@@ -98,7 +98,7 @@ def test_settings_are_the_files_then_the_jobs_own(spark: SparkInstallation) -> N
     found = settings_of(spark, None, {"spark.b": 3}, {})
     assert found == {"spark.a": "1", "spark.b": "3", "spark.c": "x y"}
     assert set(missing_settings(["delta"], {})) == {"spark.sql.extensions", "spark.sql.catalog.spark_catalog"}
-    assert missing_settings(["files"], {}) == missing_settings(["delta"], missing_settings(["delta"], {})) == {}
+    assert missing_settings(["iceberg"], {}) == missing_settings(["delta"], missing_settings(["delta"], {})) == {}
 
 
 # ── what is submitted ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.rows.config import Avro, BadRecords, Delta, Files, Iceberg, Json, Merge, Rows, Text
+from airflow_kafka_offsets.rows.config import Avro, BadRecords, Delta, Iceberg, Json, Merge, Rows, Text
 
 RECORD = '{"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}]}'
 ALL = Rows(
@@ -32,22 +32,20 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: Avro('"long"'), "Avro.schema is not the JSON text of an Avro record"),
     (lambda: Avro(RECORD, subject="orders-value"), "Avro.subject is 'orders-value' without a registry"),
     (lambda: Avro(registry=""), "Avro.registry is ''"),
-    (lambda: Files("lake/orders"), "Files.path is 'lake/orders', a relative path"),
-    (lambda: Files("/lake/*"), "an output is one folder"),
-    (lambda: Files("/lake/../orders"), "an output is one folder"),
-    (lambda: Files("s3a://key:secret@bucket/orders"), "Files.path has a password in it"),
-    (lambda: Files("/lake", format="hudi"), "Files.format is 'hudi'; it is one of 'parquet'"),  # type: ignore[arg-type]
-    (lambda: Files("/lake", partition_by="day"), r"Files.partition_by is 'day'; give a list: \[\"day\"\]"),
-    (lambda: Files("/lake", partition_by=["_day", "kafka_batch"]), "'_day'.*\n.*'kafka_batch'"),
+    (lambda: Delta("lake/orders"), "Delta.path_or_table is 'lake/orders', a relative path"),
+    (lambda: Delta("/lake/*"), "an output is one folder"),
+    (lambda: Delta("/lake/../orders"), "an output is one folder"),
+    (lambda: Delta("s3a://key:secret@bucket/orders"), "Delta.path_or_table has a password in it"),
+    (lambda: Delta("/lake", partition_by="day"), r"Delta.partition_by is 'day'; give a list: \[\"day\"\]"),
     (lambda: Delta("lake orders"), "Delta.path_or_table is 'lake orders'; give table"),
     (lambda: Delta("./lake"), "Delta.path_or_table is './lake', a relative path"),
     (lambda: Delta("/lake", evolve="drop"), "Delta.evolve is 'drop'; it is one of None, 'add'"),  # type: ignore[arg-type]
     (lambda: Iceberg("/lake/orders"), "Iceberg.table is '/lake/orders'; give table"),
-    (lambda: BadRecords("lake.bad"), r"BadRecords.sink is 'lake.bad'; give Files\(…\)"),  # type: ignore[arg-type]
-    (lambda: BadRecords(Files), "BadRecords.sink is <class"),  # type: ignore[arg-type]
+    (lambda: BadRecords("lake.bad"), r"BadRecords.sink is 'lake.bad'; give Delta\(…\), Iceberg\(…\)"),  # type: ignore[arg-type]
+    (lambda: BadRecords(Delta), "BadRecords.sink is <class"),  # type: ignore[arg-type]
     (lambda: BadRecords(Delta("lake.bad", evolve="add")), "BadRecords.sink has evolve"),
     *(
-        (partial(BadRecords, Files("/bad"), limit), f"BadRecords.limit is {limit!r}")
+        (partial(BadRecords, Delta("/bad"), limit), f"BadRecords.limit is {limit!r}")
         for limit in (-1, True, "5", "101%", "%", 0.5)
     ),
     (lambda: Rows(value="json"), r"Rows.value is 'json'; give Json\(…\), Avro\(…\), Text\(…\)"),  # type: ignore[arg-type]
@@ -62,7 +60,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: Merge("lake.customers", "id"), r"Merge.keys is 'id'; give a list"),
     (lambda: Merge("lake.customers", []), "Merge.keys is empty"),
     (lambda: Merge("lake.customers", ["id"], " "), "Merge.delete_when is ' '"),
-    (lambda: Rows(bad=Files("/bad")), "Rows.bad is Files"),  # type: ignore[arg-type]
+    (lambda: Rows(bad=Delta("/bad")), "Rows.bad is Delta"),  # type: ignore[arg-type]
 ]
 
 
@@ -92,10 +90,10 @@ class Task:
 
 
 def test_templates_pass_and_what_they_become_is_checked() -> None:
-    rows = Rows(Json("{{ x }}"), select=["{{ x }}"], where="{{ x }}", bad=BadRecords(Files("{{ x }}"), "{{ x }}"))
+    rows = Rows(Json("{{ x }}"), select=["{{ x }}"], where="{{ x }}", bad=BadRecords(Delta("{{ x }}"), "{{ x }}"))
     context = {"task": Task(), "x": "id BIGINT"}
     assert Rows(Json("{{ x }}"), select=["{{ x }}"]).resolve(context) == Rows(Json("id BIGINT"), select=["id BIGINT"])
-    with pytest.raises(InvalidRequest, match=r"Files.path is 'id BIGINT', a relative path"):
+    with pytest.raises(InvalidRequest, match=r"Delta.path_or_table is 'id BIGINT'; give table"):
         rows.resolve(context)
 
 

@@ -11,7 +11,6 @@ from airflow_kafka_offsets.rows.config import (
     Avro,
     BadRecords,
     Delta,
-    Files,
     Iceberg,
     Json,
     Merge,
@@ -34,7 +33,6 @@ def test_a_job_without_rows() -> None:
             "table": None,
             "partition_by": ["day"],
             "evolve": "add",
-            "file_format": None,
         },
         "rows": None,
         "merge": None,
@@ -55,7 +53,6 @@ def test_a_job_with_an_entity_table() -> None:
         (Delta("/lake/orders"), "/lake/orders/customers", "readers of the one would see the other"),
         (Delta("lake.orders"), "Lake.Orders", "readers of the one would see the other"),
         (Iceberg("lake.orders"), "/lake/customers", "Iceberg.table is '/lake/customers'"),
-        (Files("/lake/orders"), "/lake/customers", "is a folder of files"),
     ],
 )
 def test_an_entity_table_is_a_table_of_the_same_format_beside_the_sink(
@@ -66,8 +63,7 @@ def test_an_entity_table_is_a_table_of_the_same_format_beside_the_sink(
 
 
 def test_a_job_with_rows() -> None:
-    job = job_object(Files("s3a://lake/orders", "json"), ALL)
-    assert job["sink"]["file_format"] == "json"
+    job = job_object(Delta("s3a://lake/orders"), ALL)
     assert job["rows"] == {
         "value": {"format": "json", "schema": "id BIGINT, at TIMESTAMP", "options": {"timestampFormat": "yyyy"}},
         "key": {"format": "avro", "schema": RECORD, "by_id": None},
@@ -89,16 +85,16 @@ def test_schemas_of_a_registry() -> None:
 
 
 def test_options_are_texts() -> None:
-    job = job_object(Files("/lake"), Rows(Json("id INT", {"allowComments": True})))
+    job = job_object(Delta("/lake"), Rows(Json("id INT", {"allowComments": True})))
     assert job["rows"]["value"]["options"] == {"allowComments": "true"}
 
 
 @pytest.mark.parametrize(
     ("sink", "name"),
     [
-        (Files("/lake//orders/"), "files:/lake/orders"),
-        (Files("file:///lake/orders"), "files:file:///lake/orders"),
-        (Files("S3://bucket/orders"), "files:s3a://bucket/orders"),
+        (Delta("/lake//orders/"), "delta:/lake/orders"),
+        (Delta("file:///lake/orders"), "delta:file:///lake/orders"),
+        (Delta("S3://bucket/orders"), "delta:s3a://bucket/orders"),
         (Delta("abfs://lake@account/orders"), "delta:abfss://lake@account/orders"),
         (Delta("Lake.Orders"), "delta:lake.orders"),
         (Iceberg("lake.`my.db`.Orders"), "iceberg:lake.my.db.orders"),
@@ -111,10 +107,10 @@ def test_an_output_has_one_name_however_it_is_written(sink: SinkConfig, name: st
 @pytest.mark.parametrize(
     ("sink", "bad"),
     [
-        (Files("/lake/orders"), Files("/lake/orders/")),
-        (Files("/lake/orders"), Files("/lake/orders/bad")),
-        (Files("/lake/orders/all"), Delta("/lake/orders")),
-        (Files("s3://lake/orders"), Files("s3a://lake/orders/bad")),
+        (Delta("/lake/orders"), Delta("/lake/orders/")),
+        (Delta("/lake/orders"), Delta("/lake/orders/bad")),
+        (Delta("/lake/orders/all"), Delta("/lake/orders")),
+        (Delta("s3://lake/orders"), Delta("s3a://lake/orders/bad")),
         (Delta("lake.orders"), Delta("LAKE.orders")),
     ],
 )
@@ -124,5 +120,5 @@ def test_bad_records_do_not_go_where_rows_go(sink: SinkConfig, bad: SinkConfig) 
 
 
 def test_bad_records_go_beside_the_rows() -> None:
-    for bad in (Files("/lake/orders-bad"), Files("/lake/wrongs"), Delta("lake.bad")):
-        job_object(Files("/lake/orders"), Rows(bad=BadRecords(bad)))
+    for bad in (Delta("/lake/orders-bad"), Delta("/lake/wrongs"), Delta("lake.bad")):
+        job_object(Delta("/lake/orders"), Rows(bad=BadRecords(bad)))

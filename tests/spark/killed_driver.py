@@ -20,7 +20,6 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.spark.jobs.merge_batches import merge_batches
 from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
 from airflow_kafka_offsets.spark.merge import Merge
-from airflow_kafka_offsets.spark.sinks.folders import Folders
 from airflow_kafka_offsets.spark.store import HadoopStore
 from testbed.leash import Leashed
 from testbed.topics import wait_for
@@ -30,7 +29,6 @@ IN_THE_WRITE = "in the write"
 CALLS: Mapping[str, tuple[type, str, str, bool]] = {
     "before it begins": (HadoopStore, "put", "begun", False),
     "begun": (HadoopStore, "put", "begun", True),
-    "between the renames": (Folders, "move", "", True),
     "written": (HadoopStore, "put", "report", False),
     "reported": (HadoopStore, "put", "report", True),
     "before the merge": (Merge, "write", "", False),

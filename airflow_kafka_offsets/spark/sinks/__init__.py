@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.spark.sinks.contract import Sink
-    from airflow_kafka_offsets.spark.sinks.files import FilesSink
     from airflow_kafka_offsets.spark.sinks.table import TableSink
 
 
@@ -22,16 +21,13 @@ def sink_of(job: Mapping[str, Any]) -> Sink:
     return RowSink(sink, rows, None if bad is None else plain_sink(bad["sink"]))
 
 
-def plain_sink(members: Mapping[str, Any], output: str | None = None) -> FilesSink | TableSink:
-    """A folder or a table, from a member ``sink`` of a job object."""
+def plain_sink(members: Mapping[str, Any], output: str | None = None) -> TableSink:
+    """A table, from a member ``sink`` of a job object."""
     from airflow_kafka_offsets.spark.sinks.columns import quoted, table_name
     from airflow_kafka_offsets.spark.sinks.delta import DeltaTable
-    from airflow_kafka_offsets.spark.sinks.files import FilesSink
     from airflow_kafka_offsets.spark.sinks.iceberg import IcebergTable
 
-    kind, path, by = members["format"], members["path"], tuple(members["partition_by"])
-    output = output or f"{kind}:{path or members['table']}"
-    if kind == "files":
-        return FilesSink(path, output, members["file_format"], by)
+    path, kind = members["path"], DeltaTable if members["format"] == "delta" else IcebergTable
     name = f"delta.{quoted(path)}" if path else table_name(members["table"])
-    return (DeltaTable if kind == "delta" else IcebergTable)(name, output, path, by, members["evolve"])
+    output = output or f"{kind.format}:{path or members['table']}"
+    return kind(name, output, path, tuple(members["partition_by"]), members["evolve"])

@@ -10,19 +10,17 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from airflow_kafka_offsets.spark.batch import Batch
-from airflow_kafka_offsets.spark.errors import InvalidJob
-from airflow_kafka_offsets.spark.sinks import mark
+from airflow_kafka_offsets.spark.errors import InvalidJob, OtherOutput
 from airflow_kafka_offsets.spark.sinks.columns import nullable, quoted
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
-from airflow_kafka_offsets.spark.sinks.folders import Folders
 from airflow_kafka_offsets.spark.sinks.table import TableSink
-from airflow_kafka_offsets.spark.store import jvm_of
+from airflow_kafka_offsets.spark.store import hadoop_conf, jvm_of
 
 _FENCED_FOR = "interval 30 days"
 
@@ -45,12 +43,30 @@ class DeltaTable(TableSink):
 
     def refuse_place(self, spark: SparkSession) -> None:
         """Of a table by its folder. Over Spark Connect nothing can look there."""
-        if self.path is not None and jvm_of(spark) is not None:
-            folders = Folders(spark, self.path)
-            others = folders.find(f"{self.path}/*")
-            if folders.exists(f"{self.path}/_delta_log"):  # looked at last: another driver may be making the table
-                others = folders.find(f"{self.path}/*/{{{mark.FILE},_delta_log}}")
-            mark.refuse_surroundings(folders, self.path, self.output, others)
+        if self.path is None or (jvm := jvm_of(spark)) is None:
+            return
+        path = jvm.org.apache.hadoop.fs.Path
+        own = path(self.path)
+        system, what = own.getFileSystem(hadoop_conf(spark)), f"Cannot write {self.output}"
+        remedy = "Write to a folder of its own, beside it"
+        files = system.globStatus(path(own, "*")) or ()
+        if system.exists(path(own, "_delta_log")):  # looked at last: another driver may be making the table
+            files = system.globStatus(path(own, "*/_delta_log")) or ()
+        if names := sorted(file.getPath().toString() for file in files):
+            raise OtherOutput(what, f"Its folder has {', '.join(names[:3])}, which no batch has written", remedy)
+        if system.getScheme() == "file":
+            own = path(f"file://{os.path.realpath(own.toUri().getPath())}")  # a link leads elsewhere
+        while (own := own.getParent()) is not None:
+            if self._has_log(system, path(own, "_delta_log")):
+                raise OtherOutput(what, f"It lies inside of {own.toString()}, which is a table itself", remedy)
+
+    @staticmethod
+    def _has_log(system: Any, place: Any) -> bool:
+        """Not where this job has no right to look."""
+        try:
+            return bool(system.exists(place))
+        except Exception:
+            return False
 
     def refuse_properties(self, properties: Mapping[str, str]) -> None:
         pass

@@ -20,14 +20,17 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from airflow_kafka_offsets.spark.batch import Batch
-from airflow_kafka_offsets.spark.errors import BatchError, InvalidJob, LateAttempt
-from airflow_kafka_offsets.spark.sinks import mark
+from airflow_kafka_offsets.spark.errors import BatchError, InvalidJob, LateAttempt, OtherOutput
 from airflow_kafka_offsets.spark.sinks.columns import keyed, lacking, narrowing, quoted, sql_type
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
 
 log = logging.getLogger(__name__)
 
 TRIES = 10
+MARK = "kafka_offsets.pipeline"
+"""The property by which a table carries its pipeline's name. No other pipeline writes it, whatever its alias."""
+REDACTED = "*********(redacted)"
+"""What Spark shows of a property that looks like a secret to it: ``orders_hourly`` has ``url`` in it."""
 _ABSENT = (
     *("PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "TABLE_OR_VIEW_NOT_FOUND"),
     "DELTA_INVALID_PARTITION_PATH",  # it would lie in another table's folder
@@ -164,7 +167,7 @@ class TableSink(ABC):
 
     def _created(self, spark: SparkSession, schema: StructType, pipeline: str) -> StructType:
         self.refuse_place(spark)
-        properties = {mark.PROPERTY: pipeline, **self.properties_of_a_new_table()}
+        properties = {MARK: pipeline, **self.properties_of_a_new_table()}
         columns = ", ".join(f"{quoted(field.name)} {sql_type(field.dataType)}" for field in schema)
         by = ", ".join(self.partitions_of_a_new_table())
         partitions = f"PARTITIONED BY ({by})" if by else ""
@@ -180,19 +183,24 @@ class TableSink(ABC):
     def _marked(self, spark: SparkSession, schema: StructType, pipeline: str) -> dict[str, str]:
         """The table's properties, with the mark."""
         properties = self._properties(spark)
-        if mark.PROPERTY not in properties:
+        if MARK not in properties:
             self._check_table(schema, properties, pipeline)
             self.refuse_place(spark)
-            spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({_pairs({mark.PROPERTY: pipeline})})")
+            spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({_pairs({MARK: pipeline})})")
             properties = self._properties(spark)
         self._check_table(schema, properties, pipeline)  # another pipeline may have been faster
         return properties
 
     def _check_table(self, schema: StructType, properties: Mapping[str, str], pipeline: str) -> None:
         """:raises OtherOutput: the table carries another name. :raises InvalidJob: it is of another format."""
-        removal = f"ALTER TABLE {self.name} UNSET TBLPROPERTIES ('{mark.PROPERTY}')"
-        mark.refuse_other(self.output, properties.get(mark.PROPERTY, pipeline), pipeline, removal)
         what = f"Cannot write {self.output}"
+        if (name := properties.get(MARK, pipeline)) not in (pipeline, REDACTED):
+            removal = f"ALTER TABLE {self.name} UNSET TBLPROPERTIES ('{MARK}')"
+            raise OtherOutput(
+                what,
+                f"It carries the name of pipeline {name!r}, and this is pipeline {pipeline!r}",
+                f"Write to an output of its own; or, if {name!r} writes there no more, remove the mark: {removal}",
+            )
         if self.sign not in properties:
             raise InvalidJob(what, f"The table is not of the format {self.format}", "Correct the sink, or its catalog")
         if BATCH_COLUMN not in schema.names:

@@ -51,9 +51,7 @@ class Log:
 
     @property
     def table(self) -> TableSink:
-        sink = plain_sink(self.job["merge"]["sink"])
-        assert isinstance(sink, TableSink)
-        return sink
+        return plain_sink(self.job["merge"]["sink"])
 
     def write(self, number: int, records: Sequence[Record] | DataFrame, partition: int = 0) -> PlannedBatch:
         """Spark writes a batch, once more if it was committed, and nobody has committed it yet."""
@@ -99,4 +97,4 @@ class Log:
         place: dict[str, Any] = {"format": self.kind, "path": f"{self.folder}/{name}", "table": None}
         if self.kind == "iceberg":
             place |= {"path": None, "table": f"lake.db.{self.folder.name.replace('-', '_')}_{name}"}
-        return {**place, "partition_by": [], "evolve": "add", "file_format": None}
+        return {**place, "partition_by": [], "evolve": "add"}

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.rows.config import Delta, Files, Iceberg, Rows, SinkConfig
+from airflow_kafka_offsets.rows.config import Delta, Iceberg, Rows, SinkConfig
 from airflow_kafka_offsets.rows.job import job_object
 from airflow_kafka_offsets.rows.registry import RegisteredSchemas
 from airflow_kafka_offsets.spark.batch import Batch
@@ -46,7 +46,7 @@ class Lake:
     def sink(self, name: str) -> SinkConfig:
         if self.kind == "iceberg":
             return Iceberg(f"lake.db.{self.folder.name}_{name}")
-        return Files(f"{self.folder}/{name}") if self.kind == "files" else Delta(f"{self.folder}/{name}")
+        return Delta(f"{self.folder}/{name}")
 
     def run(self, batch: PlannedBatch, rows: Rows, schemas: dict[str, RegisteredSchemas] | None = None) -> Batch | None:
         """One driver. It raises what the driver raises."""
@@ -54,16 +54,12 @@ class Lake:
         return write_batch(self.spark, batch.arguments(job))
 
     def read(self, name: str) -> DataFrame:
-        if self.kind == "files":
-            return self.spark.read.parquet(f"{self.folder}/{name}")
         return self.spark.table(
             f"lake.db.{self.folder.name}_{name}" if self.kind == "iceberg" else f"delta.`{self.folder}/{name}`"
         )
 
     def count(self, name: str) -> int:
         """How many rows a reader sees."""
-        if self.kind == "files" and not list(Path(self.folder, name).glob("kafka_batch=*/*.parquet")):
-            return 0
         return self.read(name).count()
 
     def table(self, name: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -72,4 +68,4 @@ class Lake:
 
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path) -> Lake:
-    return Lake(spark, "files", tmp_path)
+    return Lake(spark, "delta", tmp_path)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.rows.config import Avro, Delta, Files, Json, Rows, Text
+from airflow_kafka_offsets.rows.config import Avro, Delta, Json, Rows, Text
 from airflow_kafka_offsets.rows.job import job_object
 from airflow_kafka_offsets.rows.registry import RegisteredSchemas
 from airflow_kafka_offsets.spark.decode import SETTINGS
@@ -236,4 +236,4 @@ def test_rows_that_spark_does_not_take_are_refused_before_the_attempt_begins(
     spark: SparkSession, rows: Rows, problem: str
 ) -> None:
     with pytest.raises(InvalidJob, match=problem):
-        sink_of(job_object(Files("/nowhere/orders"), rows)).check(spark, "orders")
+        sink_of(job_object(Delta("/nowhere/orders"), rows)).check(spark, "orders")

@@ -45,9 +45,7 @@ def fates(batch: PlannedBatch, topic: str) -> tuple[int, int, int]:
     return counts["rows"], counts["bad"], counts["filtered"]
 
 
-@pytest.mark.parametrize(
-    "kind", ["files", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("delta", "iceberg"))]
-)
+@pytest.mark.parametrize("kind", ["delta", pytest.param("iceberg", marks=pytest.mark.slow)])
 def test_every_record_has_one_fate_and_a_corrected_job_moves_it(
     lake: Lake, plans: Plans, produced: Produced, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -182,7 +180,6 @@ def test_a_batch_whose_commit_meets_another_one_is_written_again_and_counted_rig
     lake: Lake, plans: Plans, produced: Produced, tmp_path: Path
 ) -> None:
     """Two windows in one Delta table: the slower one reads Kafka again."""
-    lake = replace(lake, kind="delta")
     reads, may_end, topic = tmp_path / "reads", tmp_path / "may_end", produced(VALUES)
     reads.mkdir()
 

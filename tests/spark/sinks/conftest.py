@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.sinks.outputs import Output, sink_at
 
-KINDS = ("files", "delta", "iceberg")
+KINDS = ("delta", "iceberg")
 
 
 @pytest.fixture
@@ -24,10 +24,10 @@ def output_of(spark: SparkSession, tmp_path: Path) -> Callable[..., Output]:
 
 @pytest.fixture(params=KINDS)
 def output(request: pytest.FixtureRequest, output_of: Callable[..., Output]) -> Output:
-    """An output of each kind, with folders or partitions by day."""
+    """An output of each kind, partitioned by day."""
     return output_of(request.param, partition_by=["day"])
 
 
-@pytest.fixture(params=("delta", "iceberg"))
+@pytest.fixture(params=KINDS)
 def table(request: pytest.FixtureRequest) -> str:
     return str(request.param)

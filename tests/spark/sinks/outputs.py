@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from airflow_kafka_offsets.spark.batch import Batch
 from airflow_kafka_offsets.spark.sinks import plain_sink
-from airflow_kafka_offsets.spark.sinks.files import FilesSink
 from airflow_kafka_offsets.spark.sinks.table import TableSink
 
 A, B, C = (f"{number:010}-20261122T022057-k3f9" for number in (7, 8, 9))
@@ -41,7 +39,7 @@ class Output:
     """One output, and the sink that writes it."""
 
     spark: SparkSession
-    sink: FilesSink | TableSink
+    sink: TableSink
     looks: list[str] = field(default_factory=list)
 
     def batch(
@@ -76,29 +74,18 @@ class Output:
 
     def view(self) -> dict[str, list[Row]]:
         """By key, the rows that a reader of the whole output sees."""
-        try:
-            table = self.read()
-        except AnalysisException as error:
-            if "UNABLE_TO_INFER_SCHEMA" in str(error):  # a folder without files
-                return {}
-            raise
         seen: dict[str, list[Row]] = {}
-        for row in table.select("kafka_batch", "offset", "day", "value").collect():
+        for row in self.read().select("kafka_batch", "offset", "day", "value").collect():
             seen.setdefault(row["kafka_batch"], []).append((row["offset"], str(row["day"]), row["value"]))
         return {key: sorted(rows) for key, rows in seen.items()}
 
     def read(self) -> DataFrame:
-        if isinstance(self.sink, FilesSink):
-            reader = (
-                self.spark.read.format(self.sink.format).option("header", "true").option("basePath", self.sink.path)
-            )
-            return reader.load(self.sink.path)
         if self.sink.format == "iceberg":
             self.spark.catalog.refreshTable(self.sink.name)
         return self.spark.table(self.sink.name)
 
 
-def sink_at(kind: str, folder: Path, **members: Any) -> FilesSink | TableSink:
+def sink_at(kind: str, folder: Path, **members: Any) -> TableSink:
     """A sink of a kind, at a place of the test's own."""
     return plain_sink(members_at(kind, folder, **members))
 
@@ -108,8 +95,7 @@ def members_at(kind: str, folder: Path, **members: Any) -> dict[str, Any]:
     place: dict[str, Any] = {"format": kind, "path": f"{folder}/{kind}", "table": None}
     if kind == "iceberg":
         place = {"format": kind, "path": None, "table": f"lake.db.{folder.name.replace('-', '_')}"}
-    given = {"partition_by": [], "evolve": None, "file_format": "parquet" if kind == "files" else None}
-    return {**place, **given, **members}
+    return {**place, "partition_by": [], "evolve": None, **members}
 
 
 def rows(*offsets: int, day: str = "2026-11-22", value: str = "v") -> list[Row]:

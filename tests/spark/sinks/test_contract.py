@@ -1,6 +1,4 @@
-"""The contract of a sink, on files, Delta and Iceberg."""
-
-from collections.abc import Callable
+"""The contract of a sink, on Delta and Iceberg."""
 
 import pytest
 from pyspark.sql import functions as f
@@ -53,7 +51,7 @@ def test_a_driver_that_has_lost_its_place_changes_nothing(output: Output) -> Non
 
 
 def test_the_rows_of_a_newer_attempt_stay(output: Output) -> None:
-    """Between a late driver's look and its commit: Delta skips it in silence, Iceberg and the folder refuse it."""
+    """Between a late driver's look and its commit: Delta skips it in silence, Iceberg refuses it."""
     output.write(A, rows(0))
     late = 0
 
@@ -65,7 +63,7 @@ def test_the_rows_of_a_newer_attempt_stay(output: Output) -> None:
     try:
         output.write(A, rows(1), attempt=2, on_look=newer)
     except LateAttempt:
-        assert output.sink.output.partition(":")[0] in ("files", "iceberg")
+        assert output.sink.format == "iceberg"
     assert late == 1
     assert output.view() == {A: rows(5, 6)}
 
@@ -78,33 +76,10 @@ def test_another_pipelines_output_is_refused_and_the_error_removes_the_mark(outp
         output.sink.write(output.batch(B, pipeline="payments"), output.frame(rows(1)))
     output.write(B, rows(1), pipeline="orders/0-of-4")  # a shard has the pipeline's name
     assert output.view() == {A: rows(0), B: rows(1)}
-    remove_mark(output, raised.value.remedy)
+    output.spark.sql(raised.value.remedy.rpartition("remove the mark: ")[2])
     output.write(A, rows(2), attempt=2, pipeline="payments")
     with pytest.raises(OtherOutput, match=r"'payments'.*'orders'"):
         output.write(B, rows(3), attempt=2)
-
-
-def remove_mark(output: Output, remedy: str) -> None:
-    """Do what the error says."""
-    import os
-
-    command = remedy.rpartition("remove the mark: ")[2]
-    if command.startswith("hadoop fs -rm "):
-        os.remove(command.split("'")[1])
-    else:
-        output.spark.sql(command)
-
-
-@pytest.mark.parametrize("file_format", ["orc", "json", "csv", "avro"])
-def test_each_format_of_files_keeps_the_contract(output_of: Callable[..., Output], file_format: str) -> None:
-    output = output_of("files", file_format=file_format)
-    output.write(A, [])
-    assert output.offsets(A) == []
-    output.write(A, rows(0, 1), attempt=2)
-    output.write(B, rows(2))
-    output.write(A, rows(1), attempt=3)
-    assert (output.offsets(A), output.offsets(B)) == ([1], [2])
-    assert output.read().count() == 2
 
 
 def test_rows_with_the_sinks_own_column_are_refused(output: Output) -> None:

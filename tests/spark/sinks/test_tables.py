@@ -10,14 +10,12 @@ import pytest
 from pyspark.sql import Row as SparkRow
 
 from airflow_kafka_offsets.spark.errors import InvalidJob, LateAttempt, OtherOutput
-from airflow_kafka_offsets.spark.sinks.table import TableSink
 from tests.spark.sinks.outputs import COLUMNS, A, B, C, Output, rows
 
 Make = Callable[..., Output]
 
 
 def evolving(output: Output) -> Output:
-    assert isinstance(output.sink, TableSink)
     return Output(output.spark, replace(output.sink, evolve="add"))
 
 
@@ -124,6 +122,31 @@ def test_a_delta_table_on_s3_needs_a_log_store_that_excludes_a_second_driver(out
     output = output_of("delta", path="s3a://lake/orders")
     with pytest.raises(InvalidJob, match=r"spark.delta.logStore.s3a.impl=io.delta.storage.S3DynamoDBLogStore"):
         output.sink.check(output.spark, "orders")
+
+
+def test_a_delta_table_is_not_made_among_files_of_others(output_of: Make, tmp_path: Path) -> None:
+    output, path = output_of("delta"), tmp_path / "delta"
+    path.mkdir()
+    (path / "part-0.parquet").write_bytes(b"")
+    with pytest.raises(OtherOutput, match=r"part-0\.parquet"):
+        output.sink.check(output.spark, "orders")
+    with pytest.raises(OtherOutput, match=r"part-0\.parquet"):
+        output.sink.write(output.batch(A), output.frame(rows(0)))
+    assert [p.name for p in path.iterdir()] == ["part-0.parquet"]
+
+
+def test_a_delta_table_inside_of_another_one_or_around_it_is_refused(output_of: Make, tmp_path: Path) -> None:
+    """Bad records in `/lake/orders/bad`, where `/lake/orders` has the rows: readers of the one would see both."""
+    output_of("delta", path=f"{tmp_path}/around").write(A, rows(0))
+    (tmp_path / "link").symlink_to(tmp_path / "around")
+    for inside in ("around/bad", "around/in/it", "link/bad"):
+        output = output_of("delta", path=f"{tmp_path}/{inside}")
+        with pytest.raises(OtherOutput, match="around, which is a table itself"):
+            output.sink.check(output.spark, "orders")
+        assert not (tmp_path / inside).exists()
+    output_of("delta", path=f"{tmp_path}/outside/bad").write(A, rows(0))
+    with pytest.raises(OtherOutput, match="bad, which no batch has written"):
+        output_of("delta", path=f"{tmp_path}/outside").write(A, rows(0))
 
 
 def test_a_batch_in_a_compacted_file_is_refused_and_the_error_mends_it(output_of: Make) -> None:
