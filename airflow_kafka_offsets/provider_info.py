@@ -19,8 +19,18 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "airflow-kafka-offsets",
         "name": integration,
         "description": "Exactly-once batches from Kafka to Spark, scheduled by Airflow.",
-        "integrations": [{"integration-name": integration, "external-doc-url": "", "tags": ["software"]}],
-        "operators": modules("operators.resolve", "operators.submit", "operators.commit"),
+        "integrations": [
+            {
+                "integration-name": integration,
+                "external-doc-url": "https://kafka.apache.org/",
+                "how-to-guide": ["/docs/first-batch.md", "/docs/existing-dag.md", "/docs/backfill.md"],
+                "tags": ["software"],
+            }
+        ],
+        "operators": modules(
+            *("operators.task_group", "operators.resolve", "operators.submit", "operators.connect"),
+            *("operators.commit", "operators.merge"),
+        ),
         "sensors": modules("sensors.partition_discovery", "sensors.window_complete"),
         "hooks": modules("hooks.kafka_offsets"),
         "triggers": modules("triggers.partition_discovery", "triggers.window_complete", "triggers.lag"),

@@ -1,4 +1,4 @@
-"""Part 4: a day of hourly windows in random order, three at a time, while late records arrive.
+"""Part 4: a morning of hourly windows in random order, three at a time, while late records arrive.
 
 The windows run in a whole Airflow with a scheduler. Records of hours that have been read already keep arriving.
 """
@@ -16,8 +16,8 @@ from testbed.standalone import StandaloneAirflow
 from testbed.topics import Topics
 
 DAG_ID, PARTITIONS = "kafka_backfill_by_timestamp", 3
-HOURS, AN_HOUR, LATE = 24, 500, 120
-WAVES = ((0, 8), (8, 16), (16, 24))
+HOURS, AN_HOUR, LATE = 8, 500, 120
+WAVES = ((0, 4), (4, 8))
 DEADLINE_S = 1800.0
 
 
@@ -30,7 +30,7 @@ class Hours:
         self.produced = 0
 
     def run(self) -> None:
-        step(f"Topic {self.topic}: a day of records; Airflow's scheduler runs a window for each hour")
+        step(f"Topic {self.topic}: a morning of records; Airflow's scheduler runs a window for each hour")
         self.kafka.create_topic(self.topic, PARTITIONS)
         for hour in range(HOURS):
             self._produce(hour, AN_HOUR)
@@ -40,13 +40,13 @@ class Hours:
             step(f"  Hours {', '.join(map(str, wave))}")
             runs = [self._start(hour) for hour in wave]
             late = 0
-            for hour in random.sample(self.order[: end - 4], 4):  # while the windows of this wave are read
+            for hour in random.sample(self.order[: end - 2], 2):  # while the windows of this wave are read
                 self._produce(hour, LATE)
                 late += LATE
             self._wait(runs)
             self._row(f"{begin + 1} to {end}", late)
-        # A record that comes late is in the next window that ends after it: here the first one of the next day.
-        step("  The first hour of the next day")
+        # A record that comes late is in the next window that is planned to end after it: here the one behind them all.
+        step("  The hour after them")
         self._wait([self._start(HOURS)])
         self._row("the next hour", 0)
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from datetime import timedelta
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,20 @@ def run_python(tmp_path: Path, *words: str) -> str:
 def test_to_parse_the_example_dags_loads_no_kafka_client_no_store_and_no_engine(tmp_path: Path) -> None:
     dags, errors, heavy = json.loads(run_python(tmp_path, "-c", LOADED, str(PROJECT_DAGS)).splitlines()[-1])
     assert (len(dags), errors, heavy) == (5, {}, [])
+
+
+def test_the_provider_names_each_module_with_something_to_use_and_pages_that_exist() -> None:
+    import airflow_kafka_offsets as package
+    from airflow_kafka_offsets.provider_info import get_provider_info
+
+    info = get_provider_info()
+    rooms = {room: info[room][0]["python-modules"] for room in ("operators", "sensors", "hooks", "triggers")}
+    used = {getattr(package, name).__module__ for name in package.__all__}
+    missing = [module for module in used if (room := module.split(".")[1]) in rooms and module not in rooms[room]]
+    assert missing == []
+    assert [module for modules in rooms.values() for module in modules if import_module(module) is None] == []
+    guides = info["integrations"][0]["how-to-guide"]
+    assert [guide for guide in guides if not (PROJECT_DAGS.parent / guide.lstrip("/")).exists()] == []
 
 
 @pytest.mark.starts_processes

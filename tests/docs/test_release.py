@@ -6,8 +6,10 @@ import os
 import re
 import subprocess
 import sys
+from email import message_from_bytes
 from importlib.metadata import distribution
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -39,6 +41,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = folder.glob("*.whl")
     assert len(list(folder.glob("*.tar.gz"))) == 1
     return wheel
+
+
+def test_the_page_of_the_package_has_no_link_that_leads_nowhere(wheel: Path) -> None:
+    with ZipFile(wheel) as files:
+        (name,) = [name for name in files.namelist() if name.endswith(".dist-info/METADATA")]
+        about = message_from_bytes(files.read(name))
+    assert about["Author"]
+    assert about["Description-Content-Type"] == "text/markdown"
+    assert "kafka_offsets" in str(about.get_payload())
+    assert [link for link in re.findall(r"\]\(([^)]+)\)", str(about.get_payload())) if "://" not in link] == []
 
 
 def environment_with(wheel: Path, folder: Path, *options: str) -> Path:
