@@ -1,8 +1,8 @@
 """Exactly-once batches from Kafka to Spark, scheduled by Airflow.
 
 *Resolve* turns a request into one half-open range of offsets per partition and records it as a batch. *Spark* reads
-exactly those ranges and writes them under the batch's key. *Commit* verifies what was written, commits, and lets the
-consumer group follow.
+exactly those ranges and writes them under the batch's key. *Commit* verifies what was written, commits, and commits
+the position to the consumer group.
 
 The names are loaded when they are first used (PEP 562), so that a DAG file loads what it uses.
 """

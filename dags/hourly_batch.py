@@ -1,4 +1,4 @@
-"""Every hour: what came since the last committed batch → a Delta table, then the consumer group follows.
+"""Every hour: what came since the last committed batch → a Delta table; then the position goes to the consumer group.
 
 The first run starts at the log start; each later one where the last committed batch ended. Between Spark and the commit
 stands a check, here one that anybody can make fail (the parameter ``reject``). A batch that it rejects is not

@@ -1,4 +1,4 @@
-"""When enough has piled up: the unread records of a consumer group → a Delta table, then the group follows.
+"""When enough has piled up: the unread records of a consumer group → a Delta table, and then their position.
 
 A watcher in the triggerer looks every few seconds how far the group is behind, without being a member of it. At so many
 unread records, or when one of them has waited for so long, it starts a run, which reads all that is there. As long as

@@ -59,7 +59,7 @@ def lag(call: Call) -> Answer:
 def list_pipelines(call: Call) -> Answer:
     """The pipelines of a checkpoint location.
 
-    Of each its last batch and its state, and how many batches are not committed; with a cluster also its unread
+    Shows each pipeline's last batch and state, and how many batches are not committed; with a cluster also its unread
     records, an upper bound. A pipeline by window has no such number.
     """
     found, rows = pipelines(call.store), list[Row]()

@@ -19,7 +19,7 @@ OF_SPARK_TASK = {"arguments", "formats"}
 
 
 class CommitOffsetsOperator(TellsLineage, BaseOperator):
-    """Verify that exactly this run's batch was written, commit it, and let the consumer group follow.
+    """Verify that exactly this run's batch was written, commit it, and commit the position to the consumer group.
 
     It fails, and commits nothing, if the report does not match the plan, if the batch was planned again, or if somebody
     else wrote to the group. A retry is safe. Whether a report is required stands in the plan.

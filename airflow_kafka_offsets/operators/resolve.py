@@ -52,7 +52,8 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
     XComs: ``return_value``, the ``application_args`` of one job, a list of strings; ``plan``, for
     ``CommitOffsetsOperator`` and ``SparkSubmitBatchOperator``; ``starting_offsets``, ``ending_offsets`` and ``assign``,
     options of Spark's Kafka source as JSON strings, and ``batch_key``, for jobs that know nothing of this package;
-    ``summary``, what the run does, in words. A batch with skipped offsets inside pushes none of the three options.
+    ``summary``, what the run does, in words. If offsets inside the batch are skipped, the three options are not pushed:
+    a plain job would read them.
 
     :param topics: ``["orders"]``, ``"orders,payments"``, ``{"orders": [0, 2]}``, or ``"^orders-.*"``, a pattern that is
         matched against the whole name.
@@ -61,7 +62,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
         ``GroupOffsets(…)``, ``Timestamp(…)`` or ``SpecificOffsets(…)``.
     :param end: where a batch ends, exclusive; the same type. With times at both ends each window is a batch.
     :param max_records: limit of a batch in offsets; partitions share it, and the rest is left for the next run.
-    :param on_data_loss: what to do if records that are to be read are gone: ``"fail"``, ``"advance"`` to the first
+    :param on_data_loss: what to do if unread records were deleted: ``"fail"``, ``"advance"`` to the first
         record that is left, or ``"reset"``, as Kafka's consumer does, by ``otherwise`` of the start.
     :param exclude: partitions that keep their position and are not read: ``["orders-3"]``.
     :param shard: ``(i, n)``: the partitions that Flink's assigner gives to subtask ``i`` of ``n``, as a pipeline of

@@ -26,8 +26,8 @@ class WindowCompleteSensor(WaitingSensor):
 
     :param topics: as of ``ResolveStartupOffsetsOperator``.
     :param end: the window's end, exclusive; default: the end of the run's data interval.
-    :param idle_timeout: how long after the end, and after its last new record as far as this task has watched, a
-        partition is waited for: seconds or a ``timedelta``. Default: five minutes.
+    :param idle_timeout: how long to wait for an idle partition, after the window's end and the partition's last new
+        record: seconds or a ``timedelta``. Default: five minutes.
     :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
     :param timeout: how long to wait; default: ten minutes more than ``idle_timeout``.
     :raises InvalidRequest: when the DAG is parsed.
