@@ -43,7 +43,7 @@ _ONE_RECORD = {
     "fetch.queue.backoff.ms": 10,  # with one message wanted, it would pause for a second behind each fetch
     "fetch.message.max.bytes": 16 * 1024,  # for a larger record the client asks again, for more
 }
-_CLOSE = 1000  # offsets: to read so many takes no longer than to seek
+_CLOSE = 200  # offsets: to read so many takes no longer than to seek
 
 
 def ends_of_epochs(connection: Connection, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -118,8 +118,17 @@ def record_counts(
             client.seek(KafkaTopicPartition(tp.topic, tp.partition, of_tp[-1].start_offset))
         return not of_tp
 
-    settings = {**_ALL_RECORDS, **(_ONE_RECORD if is_sought else {}), "isolation.level": "read_committed"}
-    _assign(connection, sorted(left), "count records", "Read", start, take, settings, shows_progress=False)
+    few = {**_ONE_RECORD, "fetch.message.max.bytes": 128 * 1024} if is_sought else _ALL_RECORDS
+    _assign(
+        connection,
+        sorted(left),
+        "count records",
+        "Read",
+        start,
+        take,
+        {**few, "isolation.level": "read_committed"},
+        shows_progress=False,
+    )
     return found
 
 

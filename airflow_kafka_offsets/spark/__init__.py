@@ -1,4 +1,5 @@
 """What a Spark job imports: the batch that it was started for, its records, and the report of what was written.
+``what_if`` compares two definitions of rows.
 
 The whole job is::
 
@@ -26,11 +27,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.spark.batch import Batch as Batch
+    from airflow_kafka_offsets.spark.comparison import what_if as what_if
     from airflow_kafka_offsets.spark.run import for_each_batch as for_each_batch
     from airflow_kafka_offsets.spark.run import read_batch as read_batch
     from airflow_kafka_offsets.spark.run import report_batch as report_batch
 
-_PUBLIC = {"Batch": "batch", "for_each_batch": "run", "read_batch": "run", "report_batch": "run"}
+_PUBLIC = {
+    "Batch": "batch",
+    "for_each_batch": "run",
+    "read_batch": "run",
+    "report_batch": "run",
+    "what_if": "comparison",
+}
 
 __all__ = [*_PUBLIC]
 

@@ -23,7 +23,11 @@ from tests.docs.pages import DOCS, PAGES, ROOT, Block, blocks, blocks_of, comman
 PYTHON = blocks("python")
 DAGS = [block for block in PYTHON if re.search(r"^with DAG\(", block.code, re.MULTILINE)]
 PARTS = [
-    block for block in PYTHON if block not in DAGS and re.search(r"\b(Rows|Delta|kafka_spark_batch)\(", block.code)
+    block
+    for block in PYTHON
+    if block not in DAGS
+    and "SparkSession" not in block.code
+    and re.search(r"\b(Rows|Delta|kafka_spark_batch)\(", block.code)
 ]
 of_block = str
 
