@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import re2
+
 from airflow_kafka_offsets.errors import shown
 from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.kafka_values import PartitionSet, Subscription, TopicList, TopicPartition, TopicPattern
@@ -133,8 +135,14 @@ def subscription(value: Any) -> Subscription:
 
 
 def _regex(pattern: str) -> str:
+    options = re2.Options()
+    options.log_errors = False
     try:
-        re.compile(line_of_text(pattern))
-    except (re.error, OverflowError) as error:
-        raise ValueError(f"{shown(pattern)} is not a regular expression: {error}") from None
+        re2.compile(line_of_text(pattern), options)
+    except re2.error as error:
+        problem = error.args[0].decode(errors="replace")
+        raise ValueError(
+            f"{shown(pattern)} is not a regular expression of RE2: {problem}. "
+            "RE2 has no look-around and no back-references: https://github.com/google/re2/wiki/Syntax"
+        ) from None
     return pattern

@@ -15,7 +15,8 @@ are refused. Connections as in ``hourly_batch.py``, and Airflow variables (or th
 from datetime import UTC, datetime
 from pathlib import Path
 
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG
+from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_kafka_offsets import Delta, Timestamp, kafka_spark_batch
 

@@ -15,8 +15,9 @@ variables (or their defaults):
 from datetime import UTC, datetime
 from pathlib import Path
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, task
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.sdk import DAG, task
+from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_kafka_offsets import Delta, kafka_spark_batch
 

@@ -16,7 +16,8 @@ variables (or their defaults):
 from datetime import UTC, datetime
 from pathlib import Path
 
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG
+from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_kafka_offsets import BadRecords, Delta, Json, Rows, kafka_spark_batch
 

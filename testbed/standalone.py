@@ -101,7 +101,6 @@ class StandaloneAirflow:
             **{name: value for name, value in os.environ.items() if not name.startswith(others)},
             **airflow_home.settings_for(self.home, self.home / "dags"),
             **QUICK,
-            "XDG_CACHE_HOME": str(self.home / "cache"),  # the archive of Spark's classes goes with its Airflow
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": self.database,
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(port),

@@ -10,8 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook, conf
+
 from airflow_kafka_offsets.errors import InvalidRequest, StoreUnavailable
-from airflow_kafka_offsets.hooks.versions import AirflowNotFoundException, BaseHook, conf
 from airflow_kafka_offsets.store.location import Location
 from airflow_kafka_offsets.store.open import open_store
 from airflow_kafka_offsets.store.protocol import Store

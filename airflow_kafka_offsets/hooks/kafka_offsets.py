@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Any
 
 from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
+from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.versions import AirflowException, AirflowNotFoundException
 
 
 class KafkaOffsetsHook(KafkaBaseHook):

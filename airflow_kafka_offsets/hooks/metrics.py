@@ -17,12 +17,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal
 
+from airflow.providers.common.compat.sdk import Stats
+
 from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.engine.history import batch_row
 from airflow_kafka_offsets.engine.lag import lag_of_pipeline
 from airflow_kafka_offsets.errors import KafkaOffsetsError
-from airflow_kafka_offsets.hooks.versions import Stats
 from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowFailException
+
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import RefusedError, RequestError
-from airflow_kafka_offsets.hooks.versions import AirflowFailException, newest_success
+from airflow_kafka_offsets.hooks.versions import newest_success
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.request import RunContext
 

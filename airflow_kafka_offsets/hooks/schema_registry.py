@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
+
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.versions import AirflowNotFoundException, BaseHook
 from airflow_kafka_offsets.rows.registry import Registry
 
 

@@ -15,10 +15,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowNotFoundException
 from airflow.sdk import BaseOperator
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.versions import AirflowFailException, AirflowNotFoundException
 from airflow_kafka_offsets.operators.commit import log_of
 from airflow_kafka_offsets.operators.spark_task import BatchTask
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from airflow.providers.common.compat.sdk import AirflowSkipException
 from airflow.sdk import BaseOperator, XComArg
 
 from airflow_kafka_offsets.hooks.run import (
@@ -16,7 +17,6 @@ from airflow_kafka_offsets.hooks.run import (
     run_context,
     run_key,
 )
-from airflow_kafka_offsets.hooks.versions import AirflowSkipException
 from airflow_kafka_offsets.offsets import Bound, GroupOffsets
 from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator
 from airflow_kafka_offsets.operators.lineage import TellsLineage

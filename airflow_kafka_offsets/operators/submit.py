@@ -8,9 +8,15 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.common.compat.sdk import (
+    AirflowException,
+    AirflowFailException,
+    AirflowNotFoundException,
+    BaseHook,
+)
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.hooks.class_archive import SMALL_JVM, ClassArchive, class_archive
+from airflow_kafka_offsets.hooks.class_archive import SMALL_JVM, class_archive
 from airflow_kafka_offsets.hooks.spark_installation import (
     JOBS,
     SparkInstallation,
@@ -19,12 +25,6 @@ from airflow_kafka_offsets.hooks.spark_installation import (
     missing_settings,
     missing_variables,
     settings_of,
-)
-from airflow_kafka_offsets.hooks.versions import (
-    AirflowException,
-    AirflowFailException,
-    AirflowNotFoundException,
-    BaseHook,
 )
 from airflow_kafka_offsets.operators.spark_task import BatchTask
 
@@ -36,7 +36,15 @@ PACKAGED_JOB = str(JOBS / "write_batch.py")
 # Spark compares each assigned partition with each: many partitions need what SMALL_JVM leaves out.
 _FEW_RECORDS, _FEW_PARTITIONS = 100_000, 1_000
 
-_NO_RETRY = "Error code is: 78."  # docs/job-contract.md; the provider's operator says the status in these words
+# The provider's operator says the status in these words: docs/job-contract.md; and Java's own, by the option above.
+_NO_RETRY, _OUT_OF_MEMORY = "Error code is: 78.", "Error code is: 3."
+_DEFAULT_OPTIONS, _JAVA_OPTIONS = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
+_EXIT = "-XX:+ExitOnOutOfMemoryError"  # else it may hang, and its task stays running
+_MEMORY = (
+    "The driver may have run out of memory. Give it more (spark.driver.memory), or make the batch smaller: lower "
+    "max_records in the DAG and trigger a run with the conf "
+    '{{"kafka_offsets": {{"pipeline": "{}", "reset": {{"start": "current"}}, "reason": "a smaller batch"}}}}.'
+)
 
 
 class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
@@ -44,7 +52,8 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
 
     It completes what this worker's Spark lacks (PATH, Python, packages) and hands the Kafka connection's credentials to
     the driver by a file that only its owner can read. It does not submit a batch that has been written already and
-    whose records are gone from Kafka.
+    whose records are gone from Kafka. A driver that runs out of memory ends (``-XX:+ExitOnOutOfMemoryError``), unless
+    Java options of your own say what then happens.
 
     In a cluster mode the provider's operator re-attaches to the driver of an earlier try (``durable``). This one does
     so only for a driver of the same plan and of no earlier clear: another plan, and a clear, submit a new driver.
@@ -54,9 +63,9 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
     :param application_args: the job's own arguments; the plan's follow.
     :param packages: Maven coordinates. Default: Spark's Kafka source and what the sink needs, as far as nothing else
         configures them; ``""`` where the cluster has all of it.
-    :param fast_start: in client mode, let the driver's JVM map Spark's classes from an archive that an earlier run on
-        this worker has written; and, for batches of at most 100,000 records and 1,000 partitions, start it with
-        ``-XX:TieredStopAtLevel=1 -XX:+UseSerialGC``.
+    :param fast_start: in client mode, let the driver's JVM map Spark's classes from an archive, if
+        ``python -m airflow_kafka_offsets.hooks.class_archive`` has written one on this worker; and, for batches of at
+        most 100,000 records and 1,000 partitions, start it with ``-XX:TieredStopAtLevel=1 -XX:+UseSerialGC``.
     :raises AirflowFailException: this worker has no ``spark-submit`` or no Java, or the credentials cannot be handed
         over, and nothing was submitted; or the job has ended with status 78: no retry can mend it.
     """
@@ -81,7 +90,6 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
         self.plan, self.fast_start = plan, fast_start
         self.conn_id, self.deploy_mode, self.spark_binary = conn_id, deploy_mode, spark_binary
         self._clears = 0
-        self._archive: ClassArchive | None = None
 
     def _run_job(self, given: Given, context: Any) -> None:
         self._clears = getattr(context["dag_run"], "clear_number", 0) or 0
@@ -94,9 +102,9 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
             except AirflowException as error:
                 if _NO_RETRY in str(error):
                     raise AirflowFailException(str(error)) from None
+                if _OUT_OF_MEMORY in str(error):
+                    raise AirflowException(f"{_MEMORY.format(given.pipeline)}\n{error}") from None
                 raise
-        if self._archive is not None:
-            self._archive.write_once()
 
     # ── what this worker's Spark lacks ────────────────────────────────────────────────────────────────────────────────
 
@@ -108,7 +116,11 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
         spark = find_spark(self.spark_binary or self._connection.get("spark-binary") or "spark-submit", os.environ)
         os.environ.update(missing_variables(spark, os.environ))
         configured = settings_of(spark, self.properties_file, self.conf or {}, os.environ)
-        self.conf = {**(self.conf or {}), **missing_settings(formats, configured)}
+        self.conf = {
+            **(self.conf or {}),
+            **missing_settings(formats, configured),
+            **memory_settings(configured, os.environ.get("SPARK_SUBMIT_OPTS", "")),
+        }
         if self.packages is None:
             missing = missing_packages(spark, formats, configured, f"{self.jars} {self.driver_class_path}")
             if missing:
@@ -121,11 +133,11 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
     def _start_fast(self, given: Given, spark: SparkInstallation, configured: Mapping[str, str]) -> None:
         is_small = given.offsets <= _FEW_RECORDS and given.partitions <= _FEW_PARTITIONS
         options = [SMALL_JVM] if is_small else []
-        if not (self.driver_class_path or configured.get("spark.driver.extraClassPath")):
-            self._archive = class_archive(spark, os.environ)
-        if self._archive is not None and (mapped := self._archive.options()):
+        archive = class_archive(spark, os.environ)
+        has_own = self.driver_class_path or configured.get("spark.driver.extraClassPath")
+        if archive is not None and not has_own and (mapped := archive.options()):
             options.append(mapped)
-            self.driver_class_path = self._archive.class_path
+            self.driver_class_path = archive.class_path
         own = os.environ.get("SPARK_SUBMIT_OPTS", "")  # comes last, so it holds
         os.environ["SPARK_SUBMIT_OPTS"] = " ".join(filter(None, [*options, own]))
 
@@ -171,3 +183,14 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
     @property
     def _attempted(self) -> str:
         return f"{self.plan['arguments'][1]}:{self._clears}"
+
+
+def memory_settings(configured: Mapping[str, str], options: str) -> dict[str, str]:
+    """Let a JVM without memory end. In client mode, too, Spark's launcher reads this setting.
+
+    :param options: further options of the JVM.
+    """
+    default = configured.get(_DEFAULT_OPTIONS, "")
+    if "OutOfMemoryError" in f"{default} {configured.get(_JAVA_OPTIONS)} {options}":
+        return {}
+    return {_DEFAULT_OPTIONS: f"{_EXIT} {default}".strip()}

@@ -9,15 +9,15 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from airflow_kafka_offsets.hooks.versions import has_page
-
 PREFIX = "/kafka-offsets"
 _DAG = "kafka-offsets/dags/{DAG_ID}"  # relative: Airflow may be served below another path
-_TABS = (
-    ("dag", "kafka-offsets", _DAG),
-    ("dag_run", "kafka-offsets-of-run", f"{_DAG}?run={{RUN_ID}}"),
-    ("task_instance", "kafka-offsets-of-task", f"{_DAG}?run={{RUN_ID}}&task={{TASK_ID}}"),
-)
+_OF_TASK = f"{_DAG}?run={{RUN_ID}}&task={{TASK_ID}}"
+_NAME = "Kafka offsets"
+_TABS = [
+    {"name": _NAME, "destination": "dag", "url_route": "kafka-offsets", "href": _DAG},
+    {"name": _NAME, "destination": "dag_run", "url_route": "kafka-offsets-of-run", "href": f"{_DAG}?run={{RUN_ID}}"},
+    {"name": _NAME, "destination": "task_instance", "url_route": "kafka-offsets-of-task", "href": _OF_TASK},
+]
 
 
 async def page_when_asked(scope: Any, receive: Any, send: Any) -> None:
@@ -26,16 +26,10 @@ async def page_when_asked(scope: Any, receive: Any, send: Any) -> None:
     await page(scope, receive, send)
 
 
-class KafkaOffsetsPlugin(AirflowPlugin):
-    """Adds nothing where Airflow cannot protect the page: before 3.1.1 a frame has no login."""
+_APPS = [{"app": page_when_asked, "url_prefix": PREFIX, "name": _NAME}]
 
+
+class KafkaOffsetsPlugin(AirflowPlugin):
     name = "kafka_offsets"
-    fastapi_apps = [{"app": page_when_asked, "url_prefix": PREFIX, "name": "Kafka offsets"}] if has_page() else []
-    external_views = (
-        [
-            {"name": "Kafka offsets", "destination": place, "url_route": route, "href": href}
-            for place, route, href in _TABS
-        ]
-        if has_page()
-        else []
-    )
+    fastapi_apps = _APPS
+    external_views = _TABS

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSensorTimeout
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.hooks.run import failing_at_once, run_context
-from airflow_kafka_offsets.hooks.versions import AirflowException, AirflowFailException, AirflowSensorTimeout
 from airflow_kafka_offsets.triggers.waiting import Missing, WaitingTrigger
 
 # The trigger ends the wait and says what is missing. Airflow's scheduler ends it where no triggerer runs.

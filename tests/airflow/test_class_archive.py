@@ -1,16 +1,17 @@
-"""The archive of Spark's classes: written once on a worker, and mapped by the runs after it."""
+"""The archive of Spark's classes: written by a command, and mapped by drivers."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
-from airflow_kafka_offsets.hooks.class_archive import ClassArchive, class_archive
+from airflow_kafka_offsets.hooks.class_archive import ClassArchive, class_archive, main
 from airflow_kafka_offsets.hooks.spark_installation import SparkInstallation, find_spark
 
 WRITES = """#!/bin/sh
@@ -18,11 +19,6 @@ echo run >> {log}
 draft=${{SPARK_SUBMIT_OPTS#*ArchiveClassesAtExit=}}
 echo archive > "${{draft%%\\"*}}"
 """
-
-
-@pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
-    return {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
 
 
 @pytest.fixture
@@ -42,91 +38,75 @@ def _submit(folder: Path, text: str) -> Path:
     return submit
 
 
-def _archive(spark: SparkInstallation, environ: dict[str, str]) -> ClassArchive:
+def _archive(spark: SparkInstallation, environ: Mapping[str, str] = os.environ) -> ClassArchive:
     archive = class_archive(spark, environ)
     assert archive is not None
     return archive
 
 
-def test_the_second_run_writes_it_and_the_third_maps_it(
-    spark: SparkInstallation, environ: dict[str, str], tmp_path: Path
+def test_a_task_maps_what_the_command_has_written_and_writes_nothing(
+    spark: SparkInstallation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = tmp_path / "log"
-    for _ in range(2):
-        assert _archive(spark, environ).options() == ""
-        assert not log.exists()
-        _archive(spark, environ).write_once()
-    archive = _archive(spark, environ)
-    archive.write_once()
-    assert log.read_text() == "run\n"
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    before = sorted(tmp_path.iterdir())
+    assert _archive(spark).options() == ""
+    assert sorted(tmp_path.iterdir()) == before
+
+    assert main() == 0
+    archive = _archive(spark)
+    assert str(archive.file) in capsys.readouterr().out
     assert f'"-XX:SharedArchiveFile={archive.file}"' in archive.options()
     assert archive.file.read_text() == "archive\n"
-    assert sorted(archive.file.parent.iterdir()) == [archive.file.with_suffix(s) for s in (".jsa", ".seen", ".tried")]
+    assert (tmp_path / "log").read_text() == "run\n"
 
 
-@pytest.mark.parametrize("text", ["#!/bin/sh\nexit 1\n", "#!/bin/sh\nexit 0\n", "no program"])
-def test_a_failure_is_logged_and_not_repeated(
-    spark: SparkInstallation, environ: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str
-) -> None:
+@pytest.mark.parametrize("text", ["#!/bin/sh\necho no memory >&2\nexit 1\n", "#!/bin/sh\nexit 0\n", "no program"])
+def test_a_command_that_fails_says_why_and_leaves_no_archive(
+    spark: SparkInstallation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    text: str,
+) -> None:  # fmt: skip
     _submit(tmp_path, text)
-    for _ in range(3):
-        _archive(spark, environ).write_once()
-    assert [r.message for r in caplog.records if "No archive was written" in r.message] == [caplog.records[-1].message]
-    assert _archive(spark, environ).options() == ""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert main() == 1
+    assert "No archive was written" in (said := capsys.readouterr().err)
+    assert ("no memory" in said) == ("no memory" in text)
+    assert _archive(spark).options() == ""
 
 
-def test_another_spark_has_another_archive(spark: SparkInstallation, environ: dict[str, str], tmp_path: Path) -> None:
-    before = _archive(spark, environ).file
+def test_another_spark_has_another_archive(spark: SparkInstallation, tmp_path: Path) -> None:
+    before = _archive(spark).file
     ZipFile(tmp_path / "jars" / "connector.jar", "w").close()
-    assert _archive(spark, environ).file != before
+    assert _archive(spark).file != before
 
 
-def test_it_is_not_mapped_where_a_jar_would_hide_a_setting(
-    spark: SparkInstallation, environ: dict[str, str], tmp_path: Path
-) -> None:
-    environ["SPARK_CONF_DIR"] = str(tmp_path / "conf")
-    for _ in range(2):
-        _archive(spark, environ).write_once()
+def test_it_is_not_mapped_where_a_jar_would_hide_a_setting(spark: SparkInstallation, tmp_path: Path) -> None:
+    environ = {**os.environ, "SPARK_CONF_DIR": str(tmp_path / "conf")}
+    _archive(spark, environ).write(spark.submit, environ)
     (tmp_path / "conf" / "log4j2.properties").touch()
     assert _archive(spark, environ).options() != ""
     (tmp_path / "conf" / "core-default.xml").touch()
     assert _archive(spark, environ).options() == ""
 
 
-def test_there_is_none_where_others_may_write(spark: SparkInstallation, environ: dict[str, str]) -> None:
-    _archive(spark, environ).file.parent.chmod(0o777)
-    assert class_archive(spark, environ) is None
-
-
-def test_there_is_none_without_a_cache_a_java_or_the_jars_of_spark(
-    spark: SparkInstallation, environ: dict[str, str], tmp_path: Path
-) -> None:
-    (tmp_path / "file").touch()
-    assert class_archive(spark, {**environ, "XDG_CACHE_HOME": str(tmp_path / "file")}) is None
-    assert class_archive(spark, {**environ, "JAVA_HOME": str(tmp_path)}) is None
-    assert class_archive(SparkInstallation(spark.submit), environ) is None
-
-
-def test_an_archive_that_nobody_has_used_for_a_month_goes(spark: SparkInstallation, environ: dict[str, str]) -> None:
-    archive = _archive(spark, environ)
-    old, used = (archive.file.with_name(f"{name}.jsa") for name in ("old", "used"))
-    for file in (old, used):
-        file.touch()
-    os.utime(old, (0, 0))
-    archive.write_once()
-    archive.write_once()
-    assert (old.exists(), used.exists()) == (False, True)
+def test_there_is_none_without_a_java_or_the_jars_of_spark(spark: SparkInstallation, tmp_path: Path) -> None:
+    assert class_archive(spark, {**os.environ, "JAVA_HOME": str(tmp_path)}) is None
+    assert class_archive(SparkInstallation(spark.submit), os.environ) is None
 
 
 @pytest.mark.slow
-def test_a_driver_takes_most_classes_of_spark_from_it(
-    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_takes_most_classes_of_spark_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
-    spark = find_spark("spark-submit", environ)
-    for _ in range(2):
-        _archive(spark, environ).write_once()
-    archive, loaded = _archive(spark, environ), tmp_path / "loaded"
+    found = find_spark("spark-submit", os.environ)
+    assert found.home is not None
+    for part in found.home.iterdir():  # a Spark of its own, so that others find no archive
+        (tmp_path / part.name).symlink_to(part)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{found.submit.parent}:{os.environ['PATH']}")
+    assert main() == 0
+    spark = find_spark("spark-submit", os.environ)
+    archive, loaded = _archive(spark), tmp_path / "loaded"
     job = tmp_path / "job.py"
     job.write_text("from pyspark.sql import SparkSession\nSparkSession.builder.getOrCreate().range(5).collect()\n")
     subprocess.run(

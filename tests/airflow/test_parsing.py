@@ -183,7 +183,7 @@ def test_sensors_wait_deferred_for_ten_minutes_and_a_window_as_long_as_a_partiti
 @pytest.mark.parametrize("plan", [None, "{}", {"pipeline": "orders"}])
 @pytest.mark.parametrize("kind", [CommitOffsetsOperator, SparkSubmitBatchOperator])
 def test_a_plan_that_no_resolve_task_pushed_is_refused_without_a_retry(dag: Any, kind: Any, plan: Any) -> None:
-    from airflow.sdk.exceptions import AirflowFailException
+    from airflow.providers.common.compat.sdk import AirflowFailException
 
     with pytest.raises(AirflowFailException, match=r'resolve.output\["plan"\]'):
         kind(task_id="task", plan=plan).execute({})

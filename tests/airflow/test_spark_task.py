@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ from airflow_kafka_offsets.hooks.spark_installation import (
     settings_of,
 )
 from airflow_kafka_offsets.hooks.spark_kafka import handed_over
+from airflow_kafka_offsets.operators.submit import memory_settings
 from airflow_kafka_offsets.spark.secrets import parse_properties
 from testbed import airflow_home
 from tests.airflow.conftest import Orders
@@ -113,7 +115,6 @@ def submitted(airflow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     submit.chmod(0o755)
     monkeypatch.setenv("PATH", f"{submit.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Downs=last")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # there is no archive of Spark's classes yet
 
     def read() -> list[tuple[str, str]]:
         lines = log.read_text().splitlines() if log.exists() else []
@@ -137,9 +138,23 @@ def test_a_small_batch_starts_fast_and_a_large_one_with_the_usual_jvm(orders: Or
     orders.broker.create_topic(big.topic)
     orders.broker.produce_many(big.topic, 100_001)
     big.run()
-    batch, archive = submitted()
-    assert batch[0] == "-Downs=last"
-    assert "load_classes.py" in archive[1]
+    ((options, _),) = submitted()
+    assert options == "-Downs=last"
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ({}, "-XX:+ExitOnOutOfMemoryError"),
+        ({"spark.driver.defaultJavaOptions": "-Da=b"}, "-XX:+ExitOnOutOfMemoryError -Da=b"),
+        ({"spark.driver.extraJavaOptions": "-XX:+HeapDumpOnOutOfMemoryError"}, None),
+    ],
+)
+def test_a_driver_without_memory_ends_unless_somebody_says_what_it_does(
+    own: dict[str, str], expected: str | None
+) -> None:
+    assert memory_settings(own, "").get("spark.driver.defaultJavaOptions") == expected
+    assert memory_settings(own, "-XX:OnOutOfMemoryError=true") == {}
 
 
 @pytest.mark.parametrize(("status", "tries"), [("1", 2), ("78", 1)])
@@ -151,6 +166,31 @@ def test_a_job_that_no_retry_can_mend_is_not_retried(
     monkeypatch.setenv("STATUS", status)
     assert orders.run().states("orders.spark") == ["failed"]
     assert len(submitted()) == tries
+
+
+def test_a_driver_that_ran_out_of_memory_is_retried_and_says_how_the_batch_is_made_smaller(
+    orders: Orders, submitted: Any, monkeypatch: pytest.MonkeyPatch, said: Any
+) -> None:
+    orders.dag_id = "batch_by_spark"
+    orders.produce(1)
+    monkeypatch.setenv("STATUS", "3")
+    assert orders.run().states("orders.spark") == ["failed"]
+    assert len(submitted()) == 2
+    assert f'"pipeline": "{orders.topic}", "reset": {{"start": "current"}}' in said()
+
+
+@pytest.mark.slow
+def test_a_jvm_without_memory_ends(airflow: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job.py"
+    job.write_text(
+        "from pyspark.sql import SparkSession\n"
+        "spark = SparkSession.builder.getOrCreate()\n"
+        "kept = [spark._sc._gateway.new_array(spark._jvm.long, 10_000_000) for _ in range(100)]\n"
+    )
+    options = [f"--conf={name}={value}" for name, value in memory_settings({}, "").items()]
+    command = ["spark-submit", "--master=local[1]", "--driver-memory=512m", *options, str(job)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr[-2000:]
 
 
 def test_a_batch_that_is_written_and_whose_records_are_gone_is_committed_without_a_driver(

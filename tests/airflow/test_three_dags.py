@@ -23,7 +23,8 @@ JOBS = Path(__file__).resolve().parent / "jobs"
 HEAD = """
 from datetime import UTC, datetime
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG
+from airflow.timetables.interval import CronDataIntervalTimetable
 from airflow_kafka_offsets import (
     CommitOffsetsOperator, Delta, Json, ResolveStartupOffsetsOperator, Rows, Timestamp, kafka_spark_batch
 )

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSensorTimeout
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSensorTimeout
 from confluent_kafka import Producer
 
 from airflow_kafka_offsets import KafkaLagTrigger, PartitionDiscoverySensor, Timestamp, WindowCompleteSensor

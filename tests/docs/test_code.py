@@ -144,7 +144,7 @@ def test_a_line_of_settings_is_a_name_and_a_value(block: Block) -> None:
 
 
 def test_a_block_names_a_known_language_or_is_no_code() -> None:
-    known = {"", "python", "console", "bash", "json", "properties", "sql"}
+    known = {"", "python", "console", "bash", "json", "properties", "sql", "dockerfile"}
     assert {block.language for page in PAGES for block in blocks_of(page)} <= known
 
 

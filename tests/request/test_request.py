@@ -38,6 +38,7 @@ OFFSETS = {TopicPartition("orders", 0): 42, TopicPartition("orders", 1): 300}
         pytest.param({"topics": ["a" * 250]}, "up to 249", id="a long name"),
         pytest.param({"topics": ["^orders"]}, "has topic '^orders'", id="a pattern among names"),
         pytest.param({"topics": "^orders["}, "topics '^orders[' is not a regular expression", id="no regex"),
+        pytest.param({"topics": "^(?!x).*"}, "RE2 has no look-around", id="a pattern that RE2 does not take"),
         pytest.param({"topics": "^orders\x1b"}, r"has the control character '\x1b'", id="control in a pattern"),
         pytest.param({"topics": {}}, "topics is empty; expected {'orders': [0, 2]}", id="no partition"),
         pytest.param({"topics": {"orders": []}}, "topics has [] for topic 'orders'", id="no partition of a topic"),
@@ -200,6 +201,10 @@ def test_a_subscription_is_read_as_it_is_written(written, meaning):
 def test_G2_a_pattern_matches_the_whole_name():
     pattern = parse(topics="^orders|clicks").subscription
     assert [pattern.matches(topic) for topic in ("orders", "clicks", "orders-eu", "my-clicks")] == [1, 1, 0, 0]
+
+
+def test_a_pattern_takes_linear_time_whatever_topics_are_called():
+    assert not parse(topics="^(a+)+$").subscription.matches("a" * 240 + "b")  # Python's own takes 2^240 steps
 
 
 @pytest.mark.parametrize("topics", ["orders", {"orders": [0, 1]}])

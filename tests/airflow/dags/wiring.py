@@ -6,8 +6,9 @@ What differs between tests comes in through the run's conf (``params``).
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, get_parsing_context, task
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.sdk import DAG, Asset, get_parsing_context, task
+from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_kafka_offsets import (
     BadRecords,

@@ -4,7 +4,8 @@ import os
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow.sdk import DAG, Asset, AssetWatcher, CronDataIntervalTimetable, task
+from airflow.sdk import DAG, Asset, AssetWatcher, task
+from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_kafka_offsets import KafkaLagTrigger, PartitionDiscoverySensor, Timestamp, kafka_spark_batch
 from tests.airflow.reader import read_batch
