@@ -13,8 +13,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow.dataset as ds
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from airflow_kafka_offsets.cli.main import main
 from testbed.broker import KafkaBroker
@@ -49,6 +51,9 @@ class Reader:
             "orders_to_lake": self.dag_id,
             "orders_by_my_job": self.dag_id,
             "orders_by_hour": self.dag_id,
+            "orders_continued": self.dag_id,
+            "\"'orders'\"": f"\"'{self.topic}'\"",
+            "@answer.csv": f"@{self.lake}/answer.csv",
             "orders-to-lake": self.group,
             '"orders", f': f'"{self.topic}", f',
             '["orders"]': f'["{self.topic}"]',
@@ -81,14 +86,14 @@ class Reader:
         self.file.write_text(code)
         return run_dag(load_dag(self.file, self.dag_id), logical_date=at)
 
-    def command(self, page: str, having: str) -> str:
-        """What the page's first command with these words prints; it ends with status 0."""
+    def command(self, page: str, having: str, status: int = 0) -> str:
+        """What the page's first command with these words prints."""
         lines = [
             line for where, line in commands("kafka-offsets") if where.startswith(f"docs/{page}:") and having in line
         ]
         words = shlex.split(self.own(lines[0]))[1:]
         self.capsys.readouterr()
-        assert main(words) == 0, words
+        assert main(words) == status, words
         return self.capsys.readouterr().out
 
     @property
@@ -167,3 +172,45 @@ def test_a_job_of_the_readers_own_reports(reader: Reader) -> None:
     assert reader.run("existing-dag.md", "before_commit=").state == "success"
     assert ds.dataset(reader.lake / "orders").count_rows() == 4
     assert reader.committed == {0: 4}
+
+
+@pytest.mark.slow
+def test_a_table_that_another_job_wrote_is_audited_and_continued(reader: Reader) -> None:
+    """A consumer by hand has filled it, and lost a record."""
+    reader.broker.produce(reader.topic, [(0, None, json.dumps({"id": n}).encode(), None) for n in range(10)])
+    consumer = Consumer({**reader.broker.client_config, "group.id": "by-hand", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(reader.topic, 0, 0)])
+    answer = reader.lake / "answer.csv"
+    with duckdb.connect() as database:
+
+        def ask(having: str) -> None:
+            query = reader.command("audit.md", having).rstrip().rstrip(";")
+            database.execute(f"COPY ({query}) TO '{answer}' (HEADER)")
+
+        database.execute("CREATE SCHEMA lake")
+        kafka = 'kafka STRUCT("partition" INT, "offset" BIGINT)'
+        database.execute(f"CREATE TABLE lake.orders ({kafka}, ingested_at TIMESTAMP, value BLOB)")
+        for message in consumer.consume(6, 30):
+            if message.offset() != 2:
+                row = [message.partition(), message.offset(), message.value()]
+                database.execute("INSERT INTO lake.orders VALUES (row(?, ?), now()::TIMESTAMP, ?)", row)
+        consumer.close()
+        ask("--table lake.orders --topic")
+        assert "5 offsets in 1 partition: 1 lost, 0 never there" in reader.command("audit.md", "--kafka-config-id", 1)
+
+        start = reader.command("audit.md", "--ends").splitlines()[0]
+        assert start == f'start=SpecificOffsets({{"{reader.topic}": {{"0": 6}}}}, otherwise="earliest")'
+        code = reader.own(reader.block("audit.md", "with DAG(").code)
+        copied = 'start=SpecificOffsets({"orders": {"0": 4711}}, otherwise="earliest")'
+        reader.file.write_text(code.replace(copied, start))
+        assert run_dag(load_dag(reader.file, reader.dag_id)).state == "success"
+        rows = reader.values("continued")
+        assert sorted(row["id"] for row in rows) == [6, 7, 8, 9]
+
+        database.execute("DROP TABLE lake.orders")
+        columns = 'topic TEXT, "partition" INT, "offset" BIGINT, kafka_batch TEXT'
+        database.execute(f"CREATE TABLE lake.orders ({columns})")
+        of_rows = [[row[name] for name in ("topic", "partition", "offset", "kafka_batch")] for row in rows]
+        database.executemany("INSERT INTO lake.orders VALUES (?, ?, ?, ?)", of_rows)
+        ask("--batch")
+        assert "the table has what the log says" in reader.command("audit.md", "audit orders_to_lake.orders @")
