@@ -23,7 +23,7 @@ from testbed.broker import KafkaBroker
 from testbed.jars import delta_jars, iceberg_jars, spark_jars
 from testbed.java import find_java
 from testbed.postgres import Postgres, rows_of
-from testbed.spark import spark_conf, spark_env
+from testbed.spark import spark_conf, spark_env, write_class_archive
 from testbed.spark_connect import SparkConnectServer
 from testbed.standalone import StandaloneAirflow
 
@@ -46,6 +46,7 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=100_000, help="new ones in each round")
     asked = parser.parse_args()
     java = find_java(say)
+    write_class_archive(spark_env(java))
     connectors = [*spark_jars(java, say), *delta_jars(java, say), *iceberg_jars(java, say)]
     with (
         tempfile.TemporaryDirectory(prefix="bench-overhead-") as name,

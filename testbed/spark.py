@@ -4,8 +4,9 @@ The program is the one inside the venv's PySpark. Only addresses of this machine
 """
 
 import os
+import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from testbed.java import Java
@@ -49,6 +50,12 @@ def spark_env(java: Java, python: Path | None = None) -> dict[str, str]:
         "PYSPARK_PYTHON": str(python),
         "PYSPARK_DRIVER_PYTHON": str(python),
     }
+
+
+def write_class_archive(environment: Mapping[str, str]) -> None:
+    """The archive of Spark's classes that a worker's image has, beside the jars of this PySpark."""
+    command = [sys.executable, "-m", "airflow_kafka_offsets.hooks.class_archive"]
+    subprocess.run(command, env={**os.environ, **environment}, check=True, stdout=subprocess.DEVNULL)
 
 
 def s3a_conf(endpoint: str) -> dict[str, str]:

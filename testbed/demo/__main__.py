@@ -22,7 +22,7 @@ from testbed.demo.orders import Orders
 from testbed.demo.shown import DemoFailed, Part, show, step
 from testbed.java import Java, JavaMissing, find_java
 from testbed.postgres import PostgresFailed
-from testbed.spark import SHORT_JOBS, spark_conf, spark_env
+from testbed.spark import SHORT_JOBS, spark_conf, spark_env, write_class_archive
 from testbed.spark_killer import end_children
 from testbed.standalone import AirflowFailed
 from testbed.topics import Topics
@@ -83,6 +83,8 @@ def _environment(kafka: Topics, java: Java, folder: Path, names: dict[str, str])
         "backfill_topics": names["hours"],
         "backfill_output": folder / "by_hour",
     }
+    step("An archive of Spark's classes, as a worker's image has it")
+    write_class_archive(spark_env(java))
     spark = spark_conf([*jars.spark_jars(java, step), *jars.delta_jars(java, step)])
     return {
         **airflow_home.connections(kafka.client_config),
