@@ -61,7 +61,7 @@ def _compare(records: DataFrame, old: Mapping[str, Any], new: Mapping[str, Any],
     first = Window.partitionBy("old_fate", "new_fate").orderBy(*SOURCE)
     others = joined.where(_IS_OTHER).withColumn("n", f.row_number().over(first))
     try:
-        groups = joined.groupBy(*by).agg(f.count(f.lit(1)), *differing).collect()
+        groups = joined.groupBy(*by).agg(f.count(f.lit(1)).alias("records"), *differing).collect()
         named = others.where(f.col("n") <= examples).orderBy("old_fate", "new_fate", "n").collect()
     except Exception as error:
         kind = re.search(r"\[([A-Z_.0-9]+)\]", str(error))  # the rest of the message may have content of a record
@@ -69,8 +69,12 @@ def _compare(records: DataFrame, old: Mapping[str, Any], new: Mapping[str, Any],
         raise InvalidJob("Cannot compare", cause, "Use try_cast, try_divide or try_element_at there") from None
     finally:
         joined.unpersist()
-    yield from _table(["old ↓ new →", *_FATES], _matrix(groups))
-    yield from _table(["bad, because", "old", "new"], _reasons(groups))
+    fates, before, after = (
+        _sums(groups, *names) for names in (("old_fate", "new_fate"), ("old_reason",), ("new_reason",))
+    )
+    yield from _table(["old ↓ new →", *_FATES], [[was, *(fates[was, now] for now in _FATES)] for was in _FATES])
+    reasons = sorted({*before, *after} - {(None,)}, key=lambda reason: (-max(before[reason], after[reason]), reason))
+    yield from _table(["bad, because", "old", "new"], [(*reason, before[reason], after[reason]) for reason in reasons])
     cells = {name: sum(group[5 + n] for group in groups) for n, name in enumerate(common)}
     names = dict.fromkeys([*types[0], *types[1]])
     columns = [(name, types[0].get(name, ""), types[1].get(name, ""), cells.get(name, "")) for name in names]
@@ -95,21 +99,12 @@ def _decided(records: DataFrame, rows: Mapping[str, Any], common: Sequence[str],
     return decided.toDF(*SOURCE, f"{side}_fate", f"{side}_reason", f"{side}_cells")
 
 
-def _matrix(groups: Sequence[Row]) -> Iterator[Sequence[Any]]:
-    counts = Counter[tuple[str, str]]()
+def _sums(groups: Sequence[Row], *names: str) -> Counter[tuple[Any, ...]]:
+    """How many records there are of each value of these columns."""
+    counts = Counter[tuple[Any, ...]]()
     for group in groups:
-        counts[group.old_fate, group.new_fate] += group[4]
-    for fate in _FATES:
-        yield [fate, *(counts[fate, other] for other in _FATES)]
-
-
-def _reasons(groups: Sequence[Row]) -> list[Sequence[Any]]:
-    old, new = Counter[str](), Counter[str]()
-    for group in groups:
-        old[group.old_reason or ""] += group[4]
-        new[group.new_reason or ""] += group[4]
-    reasons = sorted({*old, *new} - {""}, key=lambda reason: (-max(old[reason], new[reason]), reason))
-    return [(reason, old[reason], new[reason]) for reason in reasons]
+        counts[tuple(group[name] for name in names)] += group["records"]
+    return counts
 
 
 def _changes(named: Sequence[Row]) -> list[Sequence[Any]]:
@@ -120,7 +115,7 @@ def _changes(named: Sequence[Row]) -> list[Sequence[Any]]:
     return [(change, ", ".join(of_change)) for change, of_change in places.items()]
 
 
-def _table(names: Sequence[str], rows: Iterator[Sequence[Any]] | Sequence[Sequence[Any]]) -> Iterator[str]:
+def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
     lines = [" | ".join(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row) for row in rows]
     if lines:
         yield from (f"| {line} |" for line in (" | ".join(names), " | ".join("---" for _ in names), *lines))
