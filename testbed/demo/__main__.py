@@ -6,9 +6,10 @@ import sys
 import time
 import uuid
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from shutil import rmtree
+from subprocess import CalledProcessError
 
 from confluent_kafka import KafkaException
 
@@ -84,7 +85,8 @@ def _environment(kafka: Topics, java: Java, folder: Path, names: dict[str, str])
         "backfill_output": folder / "by_hour",
     }
     step("An archive of Spark's classes, as a worker's image has it")
-    write_class_archive(spark_env(java))
+    with suppress(CalledProcessError):  # without it drivers take longer
+        write_class_archive(spark_env(java))
     spark = spark_conf([*jars.spark_jars(java, step), *jars.delta_jars(java, step)])
     return {
         **airflow_home.connections(kafka.client_config),
