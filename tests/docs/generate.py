@@ -188,11 +188,12 @@ def errors() -> str:
         title = text.split("\n")[0].removeprefix("# ")
         code, name = title.split()
         rows.append((f"[{code}](#{title.lower().replace(' ', '-')})", f"`{name}`"))
+        text = re.sub(r"^## Why\n.*?(?=^## |\Z)", "", text, flags=re.MULTILINE | re.DOTALL)  # for a page that is alone
         body = re.sub(r"^## (.+)$", r"**\1**", text, flags=re.MULTILINE).replace("# ", "## ", 1)
         sections.append(body.rstrip() + "\n\n")
     head = (
         "# Errors\n\nEvery message begins with a code. `kafka-offsets explain AKO-101` prints its page without a "
-        "network. The hundreds: 0 the request, 1 topics and records, 2 the group, 3 the log of batches, 4 reads, 5 "
+        "network, and says why it happens. The hundreds: 0 the request, 1 topics and records, 2 the group, 3 the log of batches, 4 reads, 5 "
         "what does not answer.\n\n"
     )
     return f"{MADE}\n{head}{_table(('code', 'error'), rows)}{''.join(sections)}".rstrip() + "\n"
@@ -247,17 +248,16 @@ def conformance() -> str:
     for case in cases.CASES:
         asked = "; ".join([_state(case.state), *_given(case)])
         by_rule[case.rules[0]].append((case.rules, _cell(case.what), _cell(asked), _cell(_result(case.then))))
-    named: dict[str, list[str]] = {letter: [] for letter in _RULES}
-    for rules, promise in _promises():
-        named[rules[0]].append(f"- {rules}: {promise}\n")
+    named: dict[str, set[int]] = {letter: set() for letter in _RULES}
+    for rule in _rules_with_tests_of_their_own():
+        named[rule[0]].add(int(rule[1:]))
     sections = []
     for letter, title in _RULES.items():
-        table, promises = (
-            _table(("rules", "case", "topic, and request", "result"), by_rule[letter]),
-            "".join(named[letter]),
-        )
-        if table or promises:
-            sections.append(f"\n## {letter}. {title}\n\n{table}{promises}".rstrip() + "\n")
+        table = _table(("rules", "case", "topic, and request", "result"), by_rule[letter])
+        others = ", ".join(f"{letter}{number}" for number in sorted(named[letter]))
+        if table or others:
+            more = f"Tests of their own: {others}." if others else ""
+            sections.append(f"\n## {letter}. {title}\n\n{table}{more}".rstrip() + "\n")
     return f"{MADE}\n{_CONFORMANCE}" + "\n".join(known) + "\n" + "".join(sections)
 
 
@@ -312,12 +312,12 @@ def _range(planned: Any) -> str:
     return ", ".join([read, *more])
 
 
-def _promises() -> Iterator[tuple[str, str]]:
-    """``test_F1_F2_the_position_beats_every_start`` → ``F1 F2`` and the sentence."""
+def _rules_with_tests_of_their_own() -> Iterator[str]:
+    """``test_F1_F2_the_position_beats_every_start`` → ``F1``, ``F2``."""
     for file in sorted((ROOT / "tests" / "conformance").glob("test_*.py")):
         for node in ast.parse(file.read_text()).body:
-            if isinstance(node, ast.FunctionDef) and (match := re.match(r"test_((?:[A-N]\d+_)+)(.+)", node.name)):
-                yield match[1].strip("_").replace("_", " "), match[2].replace("_", " ")
+            if isinstance(node, ast.FunctionDef) and (match := re.match(r"test_((?:[A-N]\d+_)+)", node.name)):
+                yield from match[1].strip("_").split("_")
 
 
 # ── fault matrix ──────────────────────────────────────────────────────────────────────────────────────────────────────
