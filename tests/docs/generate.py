@@ -193,7 +193,8 @@ def errors() -> str:
         sections.append(body.rstrip() + "\n\n")
     head = (
         "# Errors\n\nEvery message begins with a code. `kafka-offsets explain AKO-101` prints its page without a "
-        "network, and says why it happens. The hundreds: 0 the request, 1 topics and records, 2 the group, 3 the log of batches, 4 reads, 5 "
+        "network, and says why it happens. The hundreds: 0 the request, 1 topics and records, 2 the group, 3 the log "
+        "of batches, 4 reads, 5 "
         "what does not answer.\n\n"
     )
     return f"{MADE}\n{head}{_table(('code', 'error'), rows)}{''.join(sections)}".rstrip() + "\n"
