@@ -11,17 +11,20 @@
     │   │   ├── NothingToDiscover             no topic or partition matches
     │   │   ├── EndBeforeStart                an end lies below the start, or beyond the log
     │   │   ├── NoCommittedOffset             the group has no committed offset where one is needed
-    │   │   ├── GroupMoved                    the group holds offsets that this pipeline did not write
-    │   │   ├── ResetRefused                  a reset or a skip would read records again or lose them
+    │   │   ├── ActRefused                    a reset or a skip would read records again or lose them
     │   │   └── ReadNotVerified               the report does not show that the batch was written
+    │   ├── PipelineDiffers                   world or request is not what the pipeline's identity says; a conf to copy
+    │   │   ├── ClusterChanged                another cluster answers
+    │   │   ├── OutputChanged                 another output
+    │   │   ├── GroupMoved                    the group holds offsets that this pipeline did not write
+    │   │   ├── OtherPipeline                 another kind, number of shards or, by window, subscription
+    │   │   ├── CheckpointLost                earlier batches are known, and there is no log
+    │   │   └── CheckpointBehind              later batches are known than the log has: it is an older copy
     │   ├── Refusal                           three sentences, written where it is raised
     │   │   ├── WindowRefused                 the window overlaps others, or has not ended
-    │   │   ├── ClusterChanged                another cluster answers than the one that was read so far
-    │   │   ├── OtherKind                     a pipeline in sequence is asked for a window, or the reverse
-    │   │   ├── CheckpointLost                earlier batches are known, and the checkpoint location has none
-    │   │   ├── CheckpointBehindGroup         the group knows a later batch than the checkpoint location
-    │   │   ├── PlanReplaced                  a job or a commit has a plan that is no longer the batch's
-    │   │   └── OutputChanged                 the output is not the one that the last batch had
+    │   │   ├── ActStale                      the identity that an act replaces is not the current one
+    │   │   ├── DryRun                        what the run would do; it was asked to write nothing
+    │   │   └── PlanReplaced                  a job or a commit has a plan that is no longer the batch's
     │   ├── GroupActive                       the group has live members
     │   └── OverlappingRun                    another run that is running owns the batch; retriable
     └── UnavailableError                  3   the operator of the cluster or of the store; `.retriable`
@@ -169,12 +172,8 @@ class NoCommittedOffset(PartitionsRefused, code="AKO-201"):
     """The group has no committed offset where one is needed (Kafka's NoOffsetForPartitionException)."""
 
 
-class GroupMoved(PartitionsRefused, code="AKO-202"):
-    """The group holds offsets that this pipeline did not write."""
-
-
-class ResetRefused(PartitionsRefused, code="AKO-303"):
-    """A reset or a skip that would read records again, lose them, or change what a run is writing."""
+class ActRefused(PartitionsRefused, code="AKO-303"):
+    """What the run's conf says cannot be done: values do not match, or records would be read again."""
 
 
 class ReadNotVerified(PartitionsRefused, code="AKO-401"):
@@ -203,28 +202,58 @@ class WindowRefused(Refusal, code="AKO-104"):
     """The window overlaps stretches that are taken, or has not ended."""
 
 
-class ClusterChanged(Refusal, code="AKO-105"):
-    """Another cluster answers than the one that the position belongs to."""
+class ActStale(Refusal, code="AKO-306"):
+    """The identity that the run's conf replaces is not the current one: a double click, or somebody was faster."""
 
 
-class OtherKind(Refusal, code="AKO-302"):
-    """A pipeline in sequence is asked for a window, or a pipeline by window for the next batch."""
-
-
-class CheckpointLost(Refusal, code="AKO-304"):
-    """The checkpoint location has no batch of a pipeline that is known to have had some."""
-
-
-class CheckpointBehindGroup(Refusal, code="AKO-305"):
-    """The group's offsets name a later batch than the log has: the checkpoint location is an older copy."""
+class DryRun(Refusal, code="AKO-307"):
+    """What the run would do. Its conf has ``dry_run``, so it wrote nothing and fails."""
 
 
 class PlanReplaced(Refusal, code="AKO-402"):
     """A job or a commit has a plan that is no longer the batch's."""
 
 
-class OutputChanged(Refusal, code="AKO-403"):
-    """The output is not the one that the last batch had."""
+@dataclass(eq=False)
+class PipelineDiffers(RefusedError):
+    """World or request differ from the pipeline's identity. A person decides, by a run's conf.
+
+    :ivar pipeline: its name, and what is refused.
+    :ivar differences: a sentence each, with both values.
+    :ivar remedy: the ways on, with the conf to copy.
+    """
+
+    pipeline: str
+    differences: Sequence[str]
+    remedy: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.pipeline}\n{listed(self.differences)}\n{self.remedy}"
+
+
+class ClusterChanged(PipelineDiffers, code="AKO-105"):
+    """Another cluster answers than the identity names."""
+
+
+class GroupMoved(PipelineDiffers, code="AKO-202"):
+    """The group holds offsets that this pipeline did not write."""
+
+
+class OtherPipeline(PipelineDiffers, code="AKO-302"):
+    """Another kind, another number of shards, or by window another cluster or subscription: another pipeline."""
+
+
+class CheckpointLost(PipelineDiffers, code="AKO-304"):
+    """Earlier batches of the pipeline are known, and the checkpoint location has none."""
+
+
+class CheckpointBehind(PipelineDiffers, code="AKO-305"):
+    """A later batch is known than the log has: the checkpoint location is an older copy."""
+
+
+class OutputChanged(PipelineDiffers, code="AKO-403"):
+    """The request writes another output than the identity names."""
 
 
 @dataclass(eq=False)
@@ -237,14 +266,16 @@ class GroupActive(RefusedError, code="AKO-203"):
     group_id: str
     state: str
     members: Sequence[str]
+    retriable = True
 
     @property
     def message(self) -> str:
         who = listed(map(clean_text, self.members)) if self.members else "(the broker does not list its members)"
         return (
             f"Group {self.group_id!r} is {self.state} with live members, so its offsets cannot be set:\n{who}\n"
-            "Stop that consumer, then clear this task. A consumer that crashed is a member until its session is over "
-            "(session.timeout.ms, 45 s by default). If the consumer has to stay, set group_id to another group."
+            "Stop that consumer; the next try of this task then writes them. A consumer that crashed is a member until "
+            "its session is over (session.timeout.ms, 45 s by default). If the consumer has to stay, set group_id to "
+            "another group."
         )
 
 
@@ -263,7 +294,7 @@ class OverlappingRun(RefusedError, code="AKO-301"):
     @property
     def message(self) -> str:
         return (
-            f"{self.batch} belongs to {self.owner}, which is running. Nothing was planned or written.\n"
+            f"{self.batch} belongs to run {self.owner}, which is running or waits for a retry. Nothing was planned.\n"
             "Wait for that run, or mark it failed if it is stuck; the next try then takes the batch over."
         )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
 from itertools import groupby
@@ -94,7 +93,7 @@ def _flag(value: Any) -> bool:
 
 
 def _partition(value: Any) -> TopicPartition:
-    topic, _, number = text(value).removesuffix("]").rpartition("[")
+    topic, _, number = text(value).rpartition("-")
     return TopicPartition(topic, whole(int(number)))
 
 
@@ -118,8 +117,7 @@ def read_as(kind: Any, value: Any) -> Any:
     A member that is not known is passed over. One that is missing has the field's default: an earlier version did not
     write it.
 
-    :raises ValueError: it is of another type. Of another shape, it is a ``LookupError``, ``TypeError`` or
-        ``AttributeError``: whoever reads the whole says what it is not (:func:`reading`).
+    :raises ValueError, LookupError, TypeError, AttributeError: it is of another type or shape.
     """
     origin, inside = get_origin(kind), get_args(kind)
     if kind in _READERS:
@@ -139,12 +137,8 @@ def read_as(kind: Any, value: Any) -> Any:
     if origin is Mapping:
         read_name: Callable[[str], Any] = int if inside[0] is int else text
         return {read_as(inside[0], read_name(name)): read_as(inside[1], item) for name, item in value.items()}
-    return kind(**read_members(members(kind), value))
-
-
-def read_members(known: Members, value: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of an object, without those that are missing and may be."""
-    return {name: read_as(of, value[name]) for name, (of, may_lack) in known.items() if name in value or not may_lack}
+    known = members(kind).items()
+    return kind(**{name: read_as(of, value[name]) for name, (of, may_lack) in known if name in value or not may_lack})
 
 
 @cache
@@ -176,25 +170,6 @@ def as_json(value: Any) -> Any:
     return {name: as_json(getattr(value, name)) for name in members(kind)}
 
 
-@contextmanager
-def reading(what: str) -> Iterator[None]:
-    """Around the reading of one object: what is wrong with its shape is a ``ValueError`` that says what it is not."""
-    try:
-        yield
-    except (LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"not {what}: {error!r}") from error
-
-
-def require_version(data: Mapping[str, Any], known: int, what: str) -> None:
-    """Within a version fields are only added, so an older reader passes over them; it refuses a newer version.
-
-    :raises ValueError: this code does not know the version.
-    """
-    found = data.get("version")
-    if found != known or isinstance(found, bool):
-        raise ValueError(f"{what} version {found!r} is not known to this version of airflow-kafka-offsets")
-
-
 # ── JSON from outside → plain values: all of this package reads its JSON here ─────────────────────────────────────────
 # Python's own reader takes the last of two members of one name in silence, takes ``NaN`` for a number, and ends in a
 # ``RecursionError`` where brackets are nested too deep. Here each of them is a ``ValueError``.
@@ -217,13 +192,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for name, _ in pairs:
             if name in seen:
-                raise NamedTwice(f"names {name!r} twice")
+                raise ValueError(f"names {name!r} twice")
             seen.add(name)
     return found
-
-
-class NamedTwice(ValueError):
-    """Two members of one object have one name."""
 
 
 def _refuse(constant: str) -> NoReturn:

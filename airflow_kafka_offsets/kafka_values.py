@@ -163,17 +163,6 @@ class RunKey:
         return f"{self.dag_id}/{self.run_id}/{self.task_id}{mapped}"
 
 
-@dataclass(frozen=True, slots=True)
-class Actor:
-    """Who writes an entry: a run's task instance, or a person (at a terminal, or through a run's conf)."""
-
-    run: RunKey | None = None
-    person: str | None = None
-
-    def __str__(self) -> str:
-        return f"run {self.run}" if self.run else self.person or "a person at the command line"
-
-
 # ── what is subscribed to ─────────────────────────────────────────────────────────────────────────────────────────────
 
 _INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}  # Kafka's Topic.INTERNAL_TOPICS

@@ -171,15 +171,6 @@ def parse_offsets(value: Any, topics: Sequence[str] = ()) -> dict[TopicPartition
     return _each_once(_from_mapping(_json_object(value)))
 
 
-def to_flink(offsets: Mapping[TopicPartition, int]) -> str:
-    """Flink's text; with ``topic:`` before each entry if there are several topics."""
-    several = len({tp.topic for tp in offsets}) > 1
-    return ";".join(
-        (f"topic:{tp.topic}," if several else "") + f"partition:{tp.partition},offset:{offsets[tp]}"
-        for tp in sorted(offsets)
-    )
-
-
 def _each_once(offsets: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
     by_partition: dict[TopicPartition, int] = {}
     for tp, offset in offsets:

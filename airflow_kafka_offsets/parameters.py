@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, ValidationInfo
 
+from airflow_kafka_offsets.acts import WINDOW_EXAMPLE
 from airflow_kafka_offsets.errors import shown
 from airflow_kafka_offsets.kafka_values import PartitionSet, Subscription, TopicList, TopicPartition
 from airflow_kafka_offsets.names import (
@@ -41,7 +42,10 @@ from airflow_kafka_offsets.times import parse_timestamp_ms
 OnDataLoss = Literal["fail", "advance", "reset"]
 Window = tuple[int, int]
 """``[start, end)`` in epoch milliseconds."""
-WINDOW_EXAMPLE = '{"kafka_offsets": {"window": ["2026-11-20T10:00:00Z", "2026-11-20T11:00:00Z"]}}'
+
+
+MOST_SHARDS = 999
+"""A key has at most 32 characters, the bound of Delta's statistics: ``0000000007-998of999-0123456789ab`` has them."""
 
 
 @dataclass(slots=True)
@@ -211,8 +215,8 @@ def _shard(value: Any, _: Reading) -> tuple[int, int] | None:
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise ValueError(f"is {shown(value)}; give (i, n), such as (0, 4) for the first of four")
     i, n = (whole_number(number, "has {}") for number in value)
-    if not 0 <= i < n:
-        raise ValueError(f"is {shown(value)}; i is 0 to n - 1")
+    if not 0 <= i < n <= MOST_SHARDS:
+        raise ValueError(f"is {shown(value)}; i is 0 to n - 1, and n is {MOST_SHARDS} at most")
     return i, n
 
 

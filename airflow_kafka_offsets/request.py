@@ -5,21 +5,22 @@ Nothing is asked of a cluster here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+from airflow_kafka_offsets.acts import Conf, InvalidConf, parse_conf
 from airflow_kafka_offsets.errors import InvalidRequest, counted, shown
 from airflow_kafka_offsets.kafka_values import IsolationLevel, Subscription, TopicPartition
-from airflow_kafka_offsets.names import line_of_text
 from airflow_kafka_offsets.offsets import End as End
 from airflow_kafka_offsets.offsets import GroupStart as GroupStart
 from airflow_kafka_offsets.offsets import OffsetsStart as OffsetsStart
 from airflow_kafka_offsets.offsets import Otherwise as Otherwise
 from airflow_kafka_offsets.offsets import Start as Start
 from airflow_kafka_offsets.offsets import TimeStart as TimeStart
-from airflow_kafka_offsets.parameters import PARAMETERS, WINDOW_EXAMPLE, OnDataLoss, Reading, Window, read_parameters
-from airflow_kafka_offsets.times import iso, looks_like_seconds, parse_timestamp_ms
+from airflow_kafka_offsets.parameters import PARAMETERS, OnDataLoss, Reading, Window, read_parameters
+from airflow_kafka_offsets.times import iso, looks_like_seconds
 
 _END_OF_TIME_MS = 253_402_300_799_999  # the end of the year 9999
 
@@ -29,12 +30,14 @@ class RunContext:
     """The run that asks.
 
     :ivar interval: the run's data interval in epoch milliseconds; ``None``: it has none.
-    :ivar conf: the run's ``conf["kafka_offsets"]``: ``window`` and ``acknowledge``.
+    :ivar conf: the run's ``conf["kafka_offsets"]`` (:mod:`airflow_kafka_offsets.acts`).
+    :ivar pipelines: the pipelines of its DAG; ``None``: not known, because a name is a template.
     """
 
     now_ms: int
     interval: Window | None = None
-    conf: Any = field(default_factory=dict)
+    conf: Any = None
+    pipelines: Collection[str] | None = None
 
 
 _PARSE_TIME = RunContext(_END_OF_TIME_MS, (0, _END_OF_TIME_MS))  # nothing is in the future, and there is an interval
@@ -49,7 +52,9 @@ class Request:
     :ivar otherwise: where to start if the group has no offset, and where ``on_data_loss="reset"`` resumes.
     :ivar exclude: partitions that keep their position.
     :ivar shard: ``(i, n)``: the partitions that Flink's assigner gives to subtask i of n.
-    :ivar acknowledge: why a person wants to go on after a change.
+    :ivar output: where the packaged job writes, in words; ``None``: a job of the user's own, or a templated output.
+    :ivar act: what the run's conf tells this pipeline; ``None``: nothing. :ivar said: the same as it was written.
+    :ivar dry_run: the run writes nothing: it prints what it would do, and fails.
     :ivar asked: the request in words, for people.
     :ivar warnings: what is allowed and looks wrong.
     """
@@ -68,22 +73,29 @@ class Request:
     filter_restored_partitions: bool
     require_report: bool
     isolation_level: IsolationLevel
-    acknowledge: str | None
     now_ms: int
     asked: str
+    output: str | None = None
+    act: Conf | None = None
+    said: Mapping[str, Any] = field(default_factory=dict)
+    dry_run: bool = False
     warnings: tuple[str, ...] = ()
 
 
-def parse_request(parameters: Mapping[str, Any], run: RunContext, connection: Mapping[str, Any]) -> Request:
+def parse_request(
+    parameters: Mapping[str, Any], run: RunContext, connection: Mapping[str, Any], output: str | None = None
+) -> Request:
     """The request that these parameters make in this run.
 
     :param parameters: by name, rendered; ``pipeline_id`` is required.
     :param connection: the client settings of the Kafka connection.
+    :param output: where the packaged job writes.
     :raises InvalidRequest: with every problem.
     """
-    reading = Reading(run.interval, otherwise=_otherwise(connection))
+    conf, problems = _conf_for(parameters.get("pipeline_id"), run)
+    reading = Reading(run.interval, conf.window, otherwise=_otherwise(connection))
     isolation_level = connection.get("isolation.level", "read_uncommitted")  # Kafka's default, and not librdkafka's
-    problems = [*_wrong_conf(run.conf, reading), *_wrong_isolation_level(isolation_level)]
+    problems += [*_wrong_isolation_level(isolation_level), *_wrong_reset(connection)]
     problems += [sentence for _, sentence in read_parameters(parameters, reading)]
     _refuse([*problems, *_wrong_together(reading, run)])
     valid, window = {name: reading.valid[name] for name in PARAMETERS}, _window(reading)
@@ -95,7 +107,10 @@ def parse_request(parameters: Mapping[str, Any], run: RunContext, connection: Ma
         window=window,
         otherwise=_otherwise_of(start) or reading.otherwise,
         isolation_level=isolation_level,
-        acknowledge=run.conf.get("acknowledge"),
+        output=output,
+        act=conf if conf.is_act else None,
+        said=run.conf if conf.is_act else {},
+        dry_run=conf.dry_run,
         now_ms=run.now_ms,
         asked=_in_words(str(topics), window, start, end, valid["max_records"]),
         warnings=tuple(_warnings(start, end)),
@@ -147,8 +162,18 @@ _RESETS: Mapping[str, Otherwise] = {  # librdkafka's synonyms
 }
 
 
+_RESET_WORDS = re.compile(rf"{'|'.join(_RESETS)}|none|error|by_duration:.+")
+
+
 def _otherwise(connection: Mapping[str, Any]) -> Otherwise | None:
     return _RESETS.get(str(connection.get("auto.offset.reset")).lower())
+
+
+def _wrong_reset(connection: Mapping[str, Any]) -> Iterator[str]:
+    """``none``, librdkafka's ``error`` and a duration (KIP-1106) mean that there is no default here (D8)."""
+    value = connection.get("auto.offset.reset")
+    if value is not None and not _RESET_WORDS.fullmatch(str(value).lower()):
+        yield f"auto.offset.reset in the Kafka connection is {shown(value)}; give earliest, latest or none."
 
 
 def _in_words(topics: str, window: Window | None, start: Start, end: End, max_records: int | None) -> str:
@@ -166,25 +191,18 @@ def _warnings(start: Start, end: End) -> Iterator[str]:
 # ── what is wrong in the run's conf, in the connection, and between parameters ────────────────────────────────────────
 
 
-def _wrong_conf(conf: Any, reading: Reading) -> Iterator[str]:
-    if not isinstance(conf, Mapping):
-        yield f'The run\'s conf has "kafka_offsets": {shown(conf)}; give an object, such as {WINDOW_EXAMPLE}.'
-        return
-    if unknown := sorted(map(shown, conf.keys() - {"window", "acknowledge"})):
-        yield f'The run\'s conf has {", ".join(unknown)} under "kafka_offsets"; it takes "window" and "acknowledge".'
-    window = conf.get("window")
-    if isinstance(window, list | tuple) and len(window) == 2:
-        try:
-            reading.conf_window = parse_timestamp_ms(window[0]), parse_timestamp_ms(window[1])
-        except ValueError as error:
-            yield f"A bound of window in the run's conf {error}."
-    elif window is not None:
-        yield f"window in the run's conf is {shown(window)}; give {WINDOW_EXAMPLE}."
-    if conf.get("acknowledge") is not None:
-        try:
-            line_of_text(conf["acknowledge"])
-        except ValueError as error:
-            yield f"acknowledge in the run's conf {error}; give the reason."
+def _conf_for(pipeline: Any, run: RunContext) -> tuple[Conf, list[str]]:
+    """What the run's conf says to this pipeline, and what is wrong with it, whichever pipeline it means."""
+    try:
+        conf = parse_conf(run.conf)
+    except InvalidConf as error:
+        return Conf(), [f"The run's conf {problem}" for problem in error.problems]
+    if conf.pipeline is None or conf.pipeline == pipeline:
+        return conf, []
+    if run.pipelines is not None and conf.pipeline not in run.pipelines:
+        own = ", ".join(sorted(map(shown, run.pipelines)))
+        return Conf(), [f"The run's conf names pipeline {shown(conf.pipeline)}, and this DAG has {own}."]
+    return Conf(), []
 
 
 def _wrong_isolation_level(value: Any) -> Iterator[str]:
@@ -223,6 +241,6 @@ def _wrong_window(window: Window, reading: Reading) -> Iterator[str]:
         )
     elif start_ms >= end_ms:
         yield f"end {iso(end_ms)} is not after start {iso(start_ms)}."
-    for name in ("group_id", "max_records"):
-        if reading.valid.get(name) is not None:
+    for name in ("group_id", "max_records", "exclude"):
+        if reading.valid.get(name):
             yield f"{name} cannot be used by window (start and end are both times): leave it out."

@@ -1,31 +1,30 @@
-"""Commit: verify what was written, create the commit entry, and let the group follow (STATE.md, rule 5)."""
+"""Commit: verify what was written, create the commit entry, and mirror the position to the group (STATE.md, rule 5)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from shlex import quote
 
 from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.engine.group import foreign, held_by, marks_of, refuse_moved, refuse_older_log
-from airflow_kafka_offsets.engine.look import records_gone
+from airflow_kafka_offsets.engine.identity import Decided
+from airflow_kafka_offsets.engine.look import Answers
 from airflow_kafka_offsets.engine.mirror import mirror
-from airflow_kafka_offsets.engine.work import Given
-from airflow_kafka_offsets.errors import CheckpointLost, DataLoss, OutputChanged, PlanReplaced, ReadNotVerified
-from airflow_kafka_offsets.kafka_values import Actor
-from airflow_kafka_offsets.log.entries import Batch, Commit, number_of
+from airflow_kafka_offsets.engine.work import PlanReference
+from airflow_kafka_offsets.errors import CheckpointLost, ClusterChanged, DataLoss, PlanReplaced, ReadNotVerified
+from airflow_kafka_offsets.log.entries import Batch, Commit
+from airflow_kafka_offsets.log.identity import Identity
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.log.reports import Verdict, verify
-from airflow_kafka_offsets.plan.body import PlanBody
+from airflow_kafka_offsets.log.reports import Report, Verdict, verify
+from airflow_kafka_offsets.plan.body import Offset, PlanBody
 
-_CLEAR = "Clear this run from its Spark task on, with Downstream: the batch is written again."
+_CLEAR = "Clear this run from its resolve task on, with Downstream: the batch is planned and written again."
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
     """What a commit did.
 
-    :ivar figures: records by what became of them: read, bad, filtered, lost, skipped, again.
+    :ivar figures: records by what became of them: read, bad, filtered, lost, skipped, again, hidden.
     """
 
     summary: str
@@ -34,136 +33,168 @@ class Committed:
     figures: dict[str, int]
 
 
-def commit(given: Given, log: PipelineLog, kafka: Cluster) -> Committed:
+def commit(given: PlanReference, log: PipelineLog, kafka: Cluster) -> Committed:
     """Commit the plan that this run gave to Spark.
 
     :raises ReadNotVerified: the report does not show that the batch is in the output. Nothing was committed, or the
         batch is committed and a later attempt may still write: the message says which.
-    :raises PlanReplaced: the batch has another plan by now.
-    :raises CheckpointBehindGroup: the log is an older copy.
-    :raises GroupMoved, DataLoss, OutputChanged: the group, the log of a topic, or the output is another one.
-    :raises GroupActive: the commit stands, and the group cannot follow yet.
+    :raises PlanReplaced: the batch has another plan by now, or the identity says something else about it.
+    :raises DataLoss: a topic was re-created, or its log truncated, since the batch was planned.
+    :raises ClusterChanged: the connection leads to another cluster than the plan's.
+    :raises CheckpointLost: the log does not have the batch.
+    :raises GroupMoved, CheckpointBehind, GroupActive: the commit stands, and the group cannot be written.
     """
-    while True:
-        batch = _current(given, log)
-        if batch.is_cleaned:
-            return _done(batch, batch.commits[-1])
+    batch, body, identity = _current(given, log), PlanBody(), None
+    while not batch.is_cleaned:
         body = log.body(batch)
         verdict = _verified(given, log, batch, body)
-        output = verdict.report.output if verdict.report else batch.output
-        _refuse_other_output(log, batch, output)
         if batch.is_closed:
             break
-        _refuse_other_log(batch, body, kafka)
-        _refuse_moved_group(log, batch, kafka)
-        k = len(batch.entries) + 1
-        report = verdict.report
-        position = None if batch.plan.kind == "window" else body.position_after(batch.plan.topic_ids)
-        entry = Commit(
-            by=Actor(given.run),
-            at_ms=now_ms(),
-            plan_id=batch.plan.plan_id,
-            output=output,
-            attempt=verdict.attempt,
-            rows=report.total("rows") if report else 0,
-            bad=report.total("bad") if report else 0,
-            filtered=report.total("filtered") if report else 0,
-            ranges=None if position is None else log.write_body(batch.number, k, position),
-        )
-        if log.append(batch.number, k, entry):
+        is_rewrite = batch.is_committed
+        _require_same_logs(batch, body, kafka)
+        if not is_rewrite:
+            _require_identity(log, batch)
+        if not is_rewrite and batch.plan.window is None:
+            _require_join(log, batch, body)
+        if log.append(batch.number, len(batch.entries) + 1, _entry(given, log, batch, body, verdict.report)):
+            batch = _current(given, log)
+            _verified(given, log, batch, body)  # an attempt or an act may have come meanwhile
+            identity = None if is_rewrite else _require_identity(log, batch)
             break
-    batch = _current(given, log)
-    if not batch.is_cleaned:
-        _verified(given, log, batch, body)  # an attempt that began meanwhile may still write
-    if batch.plan.kind != "window":
-        mirror(log, kafka, batch)
-    return _done(batch, batch.commits[-1])
+        batch = _current(given, log)
+    if batch.plan.window is None:
+        mirror(log, kafka, batch, identity)
+    return _done(batch)
 
 
-def needs_job(given: Given, log: PipelineLog, kafka: Cluster) -> bool:
+def needs_job(given: PlanReference, log: PipelineLog, kafka: Cluster) -> bool:
     """Whether a Spark job has to be submitted: not for a batch that verifies and whose records are gone.
 
     One whose records are there is written again, so that corrected code counts.
     """
-    if not given.starts_job:
-        return False
+    if not given.starts_job or given.is_left:
+        return given.starts_job
     batch = _current(given, log)
     if not batch.plan.require_report or batch.is_cleaned:
         return True
     body = log.body(batch)
-    verdict = verify(batch, body, log.report, max(given.after, batch.after))
-    return not (verdict.is_verified and records_gone(kafka, batch.plan, body) == "expired")
+    is_expired = Answers(kafka, batch.plan.isolation_level).gone(batch.plan, body) == "expired"
+    return not (is_expired and verify(batch, body, log.report).is_verified)
 
 
-def _current(given: Given, log: PipelineLog) -> Batch:
+def _entry(given: PlanReference, log: PipelineLog, batch: Batch, body: PlanBody, report: Report | None) -> Commit:
+    plan = batch.plan
+    position = None if plan.window is not None else body.position_after(plan.topic_ids)
+    return Commit(
+        by=given.run,
+        at_ms=now_ms(),
+        plan_id=plan.plan_id,
+        output=report.output if report else plan.output,
+        attempt=batch.highest_attempt if report else 0,
+        rows=report.total("rows") if report else 0,
+        bad=report.total("bad") if report else 0,
+        filtered=report.total("filtered") if report else 0,
+        snapshot=report.snapshot if report else None,
+        proof=report.proof if report else None if plan.require_report else "trusted",
+        ranges=None if position is None else log.write_body(batch.number, len(batch.entries) + 1, position),
+    )
+
+
+def _current(given: PlanReference, log: PipelineLog) -> Batch:
     batch = log.batch(given.batch)
-    if batch is None or batch.plan.key != given.key:
+    if batch is None or given.key not in {plan.key for plan in batch.plans}:
         raise CheckpointLost(
-            f"Batch {given.key} of pipeline {given.pipeline!r} is not in the checkpoint location "
-            f"{given.checkpoint_location}.",
-            "It was planned there, and the log was lost or replaced since.",
-            "Restore the checkpoint location.",
+            f"Pipeline {given.pipeline!r} has lost a batch.",
+            [f"Batch {given.key} is not in the checkpoint location {given.checkpoint_location}, where it was planned."],
+            "The log was lost or replaced since. Restore the checkpoint location.",
         )
     if batch.plan.plan_id != given.plan_id:
         raise PlanReplaced(
             f"{batch} has another plan than the one that this run gave to Spark (entry {given.entry}).",
-            f"Entry {batch.plan_entry} replaced it, by {batch.plan.by}.",
-            "Clear this run from its resolve task on, with Downstream.",
+            f"Entry {batch.plan_entry} replaced it, by run {batch.plan.by}.",
+            _CLEAR,
         )
     return batch
 
 
-def _verified(given: Given, log: PipelineLog, batch: Batch, body: PlanBody) -> Verdict:
+def _verified(given: PlanReference, log: PipelineLog, batch: Batch, body: PlanBody) -> Verdict:
     if not batch.plan.require_report:
         return Verdict()  # trusted to have read if its task succeeded
-    verdict = verify(batch, body, log.report, max(given.after, batch.after))
-    problems = list(verdict.problems)
-    report = verdict.report
-    if given.starts_job and given.job is not None and report is not None and report.job != given.job:
-        problems.append(f"attempt {verdict.attempt} was a job of another definition of rows and sink: {report.job}")
+    verdict = verify(batch, body, log.report)
+    report, problems = verdict.report, list(verdict.problems)
+    if report is not None and given.starts_job and not given.is_left:
+        if given.job is not None and report.job != given.job:
+            problems.append(f"attempt {verdict.attempt} was a job of another definition of rows and sink: {report.job}")
+        if batch.plan.output is not None and report.output != batch.plan.output:
+            problems.append(
+                f"attempt {verdict.attempt} wrote {report.output}, and the plan's output is {batch.plan.output}"
+            )
     if problems:
         what = "is committed, but a later Spark job may still write" if batch.is_closed else "is not committed"
         raise ReadNotVerified([f"{batch} {what}: {problem}" for problem in problems], _CLEAR)
     return verdict
 
 
-def _refuse_other_output(log: PipelineLog, batch: Batch, output: str | None) -> None:
-    if batch.plan.output is None or output == batch.plan.output:
-        return
-    acknowledged = (log.output_of(batch, a) for a in batch.attempts if a.number <= batch.acknowledged)
-    if output not in acknowledged:
-        raise OutputChanged(
-            f"{batch} was written to {output}, and nothing was committed.",
-            f"The pipeline's output is {batch.plan.output}.",
-            "Correct the output. If it has moved, acknowledge that, then clear this run from its resolve task on: "
-            f"kafka-offsets reset {quote(batch.plan.pipeline)} --start current --execute",
+def _require_identity(log: PipelineLog, batch: Batch) -> Identity | None:
+    """The current identity.
+
+    :raises PlanReplaced: it has another cluster or output than the plan.
+    """
+    plan = batch.plan
+    later = log.later_identity(plan.identity)
+    if later is not None and (later.cluster_id, later.output) != (plan.cluster_id, plan.output):
+        raise PlanReplaced(
+            f"{batch} was planned for cluster {plan.cluster_id}, output {plan.output}.",
+            f"Identity {later.number} of the pipeline has cluster {later.cluster_id}, output {later.output}.",
+            _CLEAR,
         )
+    return later or log.identity(plan.identity)
 
 
-def _refuse_other_log(batch: Batch, body: PlanBody, kafka: Cluster) -> None:
-    if records_gone(kafka, batch.plan, body) == "other log":
+def _require_same_logs(batch: Batch, body: PlanBody, kafka: Cluster) -> None:
+    answers, plan = Answers(kafka, batch.plan.isolation_level), batch.plan
+    gone = answers.gone(plan, body)
+    if gone == "other cluster":
+        now = answers.describe(()).cluster_id
+        raise ClusterChanged(
+            f"{batch} was not committed.",
+            [f"It was planned on cluster {plan.cluster_id}, and the connection leads to cluster {now}."],
+            "Correct the connection, and clear this task.",
+        )
+    if gone == "other log":
         raise DataLoss(
-            [f"{batch}: a topic was re-created, or its log was cut, since the batch was planned"],
-            "What Spark has read may be other records; nothing was committed. Clear this run from its resolve task on, "
-            "with Downstream.",
+            [f"{batch}: a topic was re-created, or its log truncated, since the batch was planned"],
+            f"What Spark has read may be other records; nothing was committed. {_CLEAR}",
         )
 
 
-def _refuse_moved_group(log: PipelineLog, batch: Batch, kafka: Cluster) -> None:
-    """:raises CheckpointBehindGroup: the group knows a commit of this batch: its reports may be of older rows."""
-    group_id, pipeline, number = batch.plan.group_id, log.pipeline_id, batch.number
-    if group_id is None or batch.is_committed:  # to reprocess a batch moves no position
-        return
-    _, held = held_by(kafka, group_id, log.body(batch).ranges)
-    knows = [m for m in marks_of(held).values() if m.pipeline == pipeline and number_of(m.batch) >= number]
-    if knows and len(log.existing(number).entries) == len(batch.entries):  # no other commit was faster
-        committed = log.existing(number - 1) if number > 1 else None
-        refuse_older_log(pipeline, group_id, held, committed, log.seen(batch))
-    if number > 1 and foreign(held, pipeline):
-        refuse_moved(pipeline, group_id, held, log.position_after(log.existing(number - 1)), log.seen(batch))
+def _require_join(log: PipelineLog, batch: Batch, body: PlanBody) -> None:
+    """:raises PlanReplaced: the plan does not resume where the batch before it has ended."""
+    plan = batch.plan
+    then = log.identity(plan.identity)
+    assert then is not None
+    decided = Decided(then)
+    position, under = decided.position(log, None) if plan.before is None else {}, 1
+    if plan.before is not None:
+        position, under = log.position(batch.number - 1, plan.before.ranges), plan.before.identity
+    expected = decided.resumed_from(log, position, under, lambda _: None).position
+
+    def place(at: Offset | None) -> tuple[int, str | None] | None:
+        return None if at is None else (at.offset, at.topic_id)
+
+    apart = [tp for tp, at in expected.items() if place(body.resume_from.get(tp)) != place(at)]
+    if apart:
+        tp = min(apart)
+        raise PlanReplaced(
+            f"{batch} does not join the batch before it, and was not committed.",
+            f"{tp} resumes at {place(body.resume_from.get(tp))}, and the position is {place(expected[tp])}.",
+            _CLEAR,
+        )
 
 
-def _done(batch: Batch, entry: Commit) -> Committed:
+def _done(batch: Batch) -> Committed:
+    entry = batch.commits[-1]
     figures = {"read": entry.rows, "bad": entry.bad, "filtered": entry.filtered, **batch.plan.given_up}
     words = ", ".join(f"{count:,} {name}" for name, count in figures.items() if count or name == "read")
-    return Committed(f"{batch} is committed: {words}.", batch.plan.key, entry.output, figures)
+    proof = f" ({entry.proof})" if entry.proof else ""
+    return Committed(f"{batch} is committed: {words}{proof}.", batch.plan.key, entry.output, figures)

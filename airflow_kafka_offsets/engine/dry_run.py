@@ -1,15 +1,64 @@
-"""A store and a cluster that keep their writes to themselves: a dry run is the same turn over them."""
+"""What a run would do, or what an act has changed, per partition. A dry run is the same turn over a store and a cluster
+that keep their writes to themselves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, cast
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple, cast
 
 from airflow_kafka_offsets.broker.protocol import Cluster
+from airflow_kafka_offsets.engine.identity import Decided
+from airflow_kafka_offsets.engine.surroundings import Airflow
+from airflow_kafka_offsets.engine.turn import resolve
+from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
 from airflow_kafka_offsets.errors import GroupActive
-from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.kafka_values import CommittedOffset, RunKey, TopicPartition, grouped
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.plan.body import Offsets
+from airflow_kafka_offsets.request import Request
 from airflow_kafka_offsets.store.memory import MemoryStore
 from airflow_kafka_offsets.store.protocol import Store
+
+
+class Changes(NamedTuple):
+    """
+    :ivar done: what the turn came to.
+    :ivar lines: ``orders-3: 4711 → 5000, skipped 289``: where partitions resumed before and start now.
+    """
+
+    done: ResolvedBatch | NoBatch
+    lines: list[str]
+
+
+def resolve_and_compare(
+    request: Request, run: RunKey, log: PipelineLog, kafka: Cluster, airflow: Airflow, *, dry: bool
+) -> Changes:
+    """Parameters and errors are those of :func:`~airflow_kafka_offsets.engine.turn.resolve`.
+
+    :param dry: nothing is written.
+    """
+    identity = log.identity()
+    is_sequence = identity is not None and identity.kind == "sequence"
+    before = Decided(identity).position(log, log.head().committed) if identity is not None and is_sequence else {}
+    if dry:
+        log, kafka = PipelineLog(DryStore(log.store), log.pipeline_id), dry_cluster(kafka)
+    done = resolve(request, run, log, kafka, airflow)
+    return Changes(done, [*_lines(before, done)] if isinstance(done, ResolvedBatch) else [])
+
+
+def _lines(before: Offsets, done: ResolvedBatch) -> Iterator[str]:
+    decisions = grouped((d.partition, d) for d in done.body.decisions)
+    for tp in sorted({*before, *done.body.ranges, *decisions}):
+        was = str(before[tp].offset) if tp in before else "new"
+        at = done.body.ranges[tp].start if tp in done.body.ranges else None
+        now = str(at) if at is not None else "not read"
+        why = "".join(
+            f", {'read again' if d.kind == 'again' else d.kind} {'?' if d.end is None else d.end - d.start} ({d.by})"
+            for d in decisions.get(tp, [])
+        )
+        if was != now or why:
+            yield f"{tp}: {was} → {now}{why}"
 
 
 class DryStore:

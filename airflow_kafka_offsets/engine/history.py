@@ -10,22 +10,22 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
 
 from airflow_kafka_offsets.errors import StoreDamaged
-from airflow_kafka_offsets.log.entries import Batch, Claim, Commit, Plan
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog, pipelines_of
+from airflow_kafka_offsets.log.entries import Batch, Commit, Plan
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, name_in
 from airflow_kafka_offsets.log.reports import Counts
 from airflow_kafka_offsets.plan.body import Decision, PlanBody
 from airflow_kafka_offsets.progress_log import Progress
 from airflow_kafka_offsets.store.protocol import Store, together
 from airflow_kafka_offsets.times import iso
 
-State = Literal["planned", "begun", "reported", "committed", "reprocessing"]
+State = Literal["planned", "begun", "reported", "committed", "being rewritten"]
 
 
 def state_of(batch: Batch) -> State:
-    """``begun`` and ``reported`` by the last attempt that counts; ``reprocessing``: committed, and written again."""
+    """``begun`` and ``reported`` by the last attempt."""
     if batch.is_committed:
-        return "committed" if batch.is_closed else "reprocessing"
-    attempts = [attempt for attempt in batch.attempts if attempt.number == batch.highest_attempt > batch.after]
+        return "committed" if batch.is_closed else "being rewritten"
+    attempts = [attempt for attempt in batch.attempts if attempt.number == batch.highest_attempt]
     if not attempts:
         return "planned"
     return "reported" if all(attempt.is_reported for attempt in attempts) else "begun"
@@ -48,7 +48,10 @@ def batch_row(batch: Batch) -> dict[str, Any]:
         "filtered": commit.filtered if commit else None,
         "given_up": dict(plan.given_up),
         "output": batch.output,
-        "owner": str(batch.owner),
+        "snapshot": commit.snapshot if commit else None,
+        "proof": commit.proof if commit else None,
+        "identity": plan.identity,
+        "owner": str(plan.by),
         "attempts": batch.highest_attempt,
         "is_cleaned": batch.is_cleaned,
     }
@@ -61,22 +64,38 @@ def entry_rows(batch: Batch) -> list[dict[str, Any]]:
     return [_entry(k, entry) for k, entry in enumerate(batch.entries, 1)]
 
 
-def _entry(k: int, entry: Plan | Claim | Commit) -> dict[str, Any]:
+def _entry(k: int, entry: Plan | Commit) -> dict[str, Any]:
+    details: dict[str, Any]
     match entry:
         case Plan():
-            details = {"offsets": entry.offsets, **entry.given_up}
-        case Claim():
-            details = {"ignores attempts up to": entry.after}
+            details = {"offsets": entry.offsets, **entry.given_up, "identity": entry.identity}
         case Commit():
-            details = {"rows": entry.rows, "bad": entry.bad, "filtered": entry.filtered}
+            details = {"rows": entry.rows, "bad": entry.bad, "filtered": entry.filtered, "proof": entry.proof}
     kind = type(entry).__name__.lower()
     return {"entry": k, "kind": kind, "at": iso(entry.at_ms), "by": str(entry.by), "details": details}
 
 
-def attempt_rows(log: PipelineLog, batch: Batch) -> list[dict[str, Any]]:
+def attempt_rows(batch: Batch) -> list[dict[str, Any]]:
+    return [{"attempt": a.number, "state": "reported" if a.is_reported else "begun"} for a in batch.attempts]
+
+
+def identity_rows(log: PipelineLog) -> list[dict[str, Any]]:
+    """Who decided what, when and why; the first one is the pipeline's begin."""
+    newest = log.identity()
+    numbers = range(1, newest.number + 1) if newest is not None else ()
+    identities = together(log.store, *(partial(log.identity, number) for number in numbers))
     return [
-        {"attempt": a.number, "state": "reported" if a.is_reported else "begun", "output": log.output_of(batch, a)}
-        for a in batch.attempts
+        {
+            "identity": identity.number,
+            "at": iso(identity.at_ms),
+            "by": str(identity.by),
+            "user": identity.user,
+            "reason": None if identity.act is None else identity.act.get("reason"),
+            "act": identity.act,
+            "cluster": identity.cluster_id,
+            "output": identity.output,
+        }
+        for identity in identities
     ]
 
 
@@ -118,7 +137,7 @@ def unfinished(log: PipelineLog, newest: Batch) -> list[Batch]:
 
 
 class Pipeline(NamedTuple):
-    """A pipeline of a checkpoint location, by the name that its DAG gives it.
+    """A pipeline of a checkpoint location, or one of its shards, by the name that its DAG gives it.
 
     :ivar newest: its newest batch; ``None``: there is none, or ``damage`` says why it cannot be read.
     :ivar unfinished: how many of its batches are not committed.
@@ -131,27 +150,35 @@ class Pipeline(NamedTuple):
 
 
 def pipelines(store: Store) -> list[Pipeline]:
-    """All pipelines, sorted by name."""
-    folders = pipelines_of(store)
+    """All pipelines, sorted by name. One that cannot be read hides no other."""
+    folders = [name.rstrip("/") for name in store.list("") if name.endswith("/")]
     progress = Progress("look at pipelines", len(folders))
 
-    def look(folder: str) -> Pipeline:
-        pipeline = _pipeline(store, folder)
+    def look(folder: str) -> list[Pipeline]:
+        found = _shards(store, folder)
         progress.add()
-        return pipeline
+        return found
 
     found = together(store, *(partial(look, folder) for folder in folders))
-    return sorted(found, key=lambda pipeline: pipeline.log.pipeline_id)
+    return sorted((shard for shards in found for shard in shards), key=lambda pipeline: pipeline.log.pipeline_id)
 
 
-def _pipeline(store: Store, folder: str) -> Pipeline:
+def _shards(store: Store, folder: str) -> list[Pipeline]:
     log = PipelineLog(store, unquote(folder))
-    log.root = folder  # a long name is cut in it
+    try:
+        name = log.name if log.root == folder else name_in(store, folder)  # a long name is cut in it
+        log = PipelineLog(store, name or folder)
+        identity = log.identity()
+        if identity is None:
+            return []  # no pipeline's folder
+        return [_pipeline(shard) for shard in log.of_shards(identity.shards)]
+    except StoreDamaged as damage:
+        return [Pipeline(log, damage=damage)]
+
+
+def _pipeline(log: PipelineLog) -> Pipeline:
     try:
         newest = log.newest()
-        left = 0 if newest is None else len(unfinished(log, newest))
+        return Pipeline(log, newest, 0 if newest is None else len(unfinished(log, newest)))
     except StoreDamaged as damage:
         return Pipeline(log, damage=damage)
-    if newest is not None:
-        log.pipeline_id = newest.plan.pipeline
-    return Pipeline(log, newest, left)

@@ -5,22 +5,19 @@ Records are counted in offsets, which is an upper bound: compaction and transact
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple
 
 from airflow_kafka_offsets.broker.protocol import Cluster
-from airflow_kafka_offsets.engine.look import take_snapshots
+from airflow_kafka_offsets.engine.identity import Decided
+from airflow_kafka_offsets.engine.look import is_of_shard, take_snapshots
 from airflow_kafka_offsets.errors import NotAuthorized
 from airflow_kafka_offsets.kafka_values import IsolationLevel, Subscription, TopicList, TopicPartition
 from airflow_kafka_offsets.log.entries import Batch
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog, Position
-from airflow_kafka_offsets.plan.body import Offset
-from airflow_kafka_offsets.plan.cap import flink_owner
-from airflow_kafka_offsets.plan.window import is_other_topic
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.plan.body import Offset, Offsets, is_other_topic
 
 Note = Literal["", "no position", "records are gone", "past the end", "topic was re-created", "topic does not exist"]
-_SHARD = re.compile(r"/([0-9]+)-of-([1-9][0-9]*)$")
 
 
 class PartitionLag(NamedTuple):
@@ -46,53 +43,49 @@ class PartitionLag(NamedTuple):
 Lag = Mapping[TopicPartition, PartitionLag]
 
 
-def shard_of(pipeline_id: str) -> tuple[int, int] | None:
-    """``(0, 4)`` of the pipeline ``orders/0-of-4``."""
-    match = _SHARD.search(pipeline_id)
-    return (int(match[1]), int(match[2])) if match else None
+def position_of(log: PipelineLog, newest: Batch | None) -> Offsets:
+    """Where a pipeline in sequence resumes: its unfinished batch, or the next one. Empty without an identity."""
+    identity = log.identity()
+    if identity is None:
+        return {}
+    head = log.head(newest)
+    former = {} if head.unfinished is None else log.body(head.unfinished).resume_from
+    position = Decided(identity).resumed(log, head.committed).position
+    return {tp: at for tp, at in former.items() if not identity.is_ended(at)} | position
 
 
-def position_of(log: PipelineLog, newest: Batch) -> Position:
-    """Where a pipeline in sequence resumes: after its last commit, or where its unfinished batch begins."""
-    return log.position_after(newest) if newest.is_committed else log.body(newest).resume_from
+def lag_of_pipeline(log: PipelineLog, newest: Batch | None, kafka: Cluster, *, with_times: bool = True) -> Lag | None:
+    """By the position, over the partitions that the pipeline reads; before its first batch, over those that it found.
 
+    ``None``: it has no identity, goes by window, or the cluster is another one. A partition that the last run excluded
+    is not read, nor a topic that it did not subscribe to.
 
-def last_run(log: PipelineLog, newest: Batch) -> Batch:
-    """The newest batch that a run has planned, whose topics are what the pipeline reads."""
-    while newest.plan.kind == "reset" and newest.number > 1:
-        newest = log.existing(newest.number - 1)
-    return newest
-
-
-def lag_of_pipeline(log: PipelineLog, newest: Batch, kafka: Cluster, *, with_times: bool = True) -> Lag | None:
-    """By the position, over the partitions that the pipeline reads. ``None``: by window, or on another cluster.
-
-    A partition that the last run excluded is not read, nor a topic that it did not subscribe to.
-
+    :param newest: its newest batch.
     :param with_times: whether to read the first unread records, for their times.
     """
-    if newest.plan.kind == "window":
+    identity = log.identity()
+    if identity is None or identity.kind == "window":
         return None
-    position, shard = position_of(log, newest), shard_of(newest.plan.pipeline)
-    last = last_run(log, newest)
-    known, planned = last.plan.topics, log.body(last).ranges
+    position, plan = position_of(log, newest), None if newest is None else newest.plan
+    planned = position if newest is None else log.body(newest).ranges
+    known = {tp.topic for tp in position} if plan is None else plan.topics
     now = kafka.describe(TopicList(tuple(sorted(known)), all_exist=False))
-    if now.cluster_id != newest.plan.cluster_id:
+    if now.cluster_id != identity.cluster_id:
         return None
 
     def is_read(tp: TopicPartition) -> bool:
         """A new partition is, unless single partitions are subscribed to, or it is another shard's."""
-        is_new = tp not in position and known[tp.topic].partitions is not None
-        return tp in planned or (is_new and (shard is None or flink_owner(tp, shard[1]) == shard[0]))
+        is_new = plan is not None and tp not in position and plan.topics[tp.topic].partitions is not None
+        return tp in planned or (is_new and is_of_shard(tp, log.shard))
 
     asked = [tp for tp in now.partitions if is_read(tp)]
     gone = {
         tp: PartitionLag(position[tp].offset, None, None, 0, 0, None, "topic does not exist")
         for tp in planned
-        if tp not in now.partitions
+        if tp in position and tp not in now.partitions
     }
-    found = _lag(kafka, asked, position, now.topic_ids, newest.plan.isolation_level, with_times=with_times)
-    return {**gone, **found}
+    level: IsolationLevel = "read_uncommitted" if plan is None else plan.isolation_level
+    return {**gone, **_lag(kafka, asked, position, now.topic_ids, level, with_times=with_times)}
 
 
 def lag_of_group(
@@ -115,7 +108,7 @@ def lag_of_group(
 def _lag(
     kafka: Cluster,
     partitions: Collection[TopicPartition],
-    position: Position,
+    position: Offsets,
     topic_ids: Mapping[str, str | None],
     isolation_level: IsolationLevel,
     *,

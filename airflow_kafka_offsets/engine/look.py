@@ -1,4 +1,4 @@
-"""What one turn asks a cluster. Each answer is asked for at most once, in the order that correctness needs.
+"""What one turn asks a cluster. Each thing is asked for at most once, in the order that correctness needs.
 
 The group comes before the log, so that a mark in it is never newer than the log that it is compared with. Of the
 partitions, log starts come first, then ends, then timestamps (B6, B12): a record that is produced in between lies at
@@ -8,43 +8,157 @@ or past the end, and belongs to the next batch.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
-from shlex import quote
 from typing import Literal
 
 from airflow_kafka_offsets.broker.protocol import Cluster
-from airflow_kafka_offsets.errors import ClusterChanged, ClusterUnavailable, NothingToDiscover
+from airflow_kafka_offsets.errors import ClusterUnavailable, NothingToDiscover
 from airflow_kafka_offsets.kafka_values import (
     ClusterDescription,
     CommittedOffset,
     IsolationLevel,
     PartitionSet,
     PartitionSnapshot,
+    TopicDescription,
     TopicList,
     TopicPartition,
 )
 from airflow_kafka_offsets.log.entries import Plan, Topic
-from airflow_kafka_offsets.plan.body import Offsets, PlanBody
+from airflow_kafka_offsets.plan.body import Offset, Offsets, PlanBody
 from airflow_kafka_offsets.plan.cap import flink_owner
 from airflow_kafka_offsets.plan.ranges import Committed, Facts
 from airflow_kafka_offsets.request import GroupStart, OffsetsStart, Request, TimeStart
 
-Gone = Literal["", "expired", "other log"]
+Gone = Literal["", "expired", "other log", "other cluster"]
 """Whether records of a plan are gone: by retention or with their topic, or because the log is another one (re-created,
-or cut): then what a Spark job has read may be other records.
+or truncated): then what a Spark job has read may be other records.
 """
 
 
-class Look:
+class Answers:
+    """A cluster's answers, each kept for one turn."""
+
+    def __init__(self, kafka: Cluster, isolation_level: IsolationLevel) -> None:
+        self.kafka, self.isolation_level = kafka, isolation_level
+        self._topics: dict[str, TopicDescription | None] = {}
+        self._cluster_id: str | None = None
+        self._snapshots: dict[TopicPartition, PartitionSnapshot] = {}
+        self._committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+
+    def know(self, description: ClusterDescription) -> ClusterDescription:
+        self._topics |= description.topics
+        self._cluster_id = description.cluster_id
+        return description
+
+    def describe(self, topics: Iterable[str]) -> ClusterDescription:
+        """Those of the topics that exist."""
+        names = sorted(set(topics))
+        missing = [name for name in names if name not in self._topics]
+        if missing or self._cluster_id is None:
+            self.know(self.kafka.describe(TopicList(tuple(missing), all_exist=False)))
+            self._topics = {**dict.fromkeys(missing), **self._topics}
+        found = {name: topic for name in names if (topic := self._topics[name]) is not None}
+        return ClusterDescription(str(self._cluster_id), found)
+
+    def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> Committed:
+        """A group's offsets."""
+        known = self._committed.setdefault(group_id, {})
+        if missing := [tp for tp in partitions if tp not in known]:
+            known.update(self.kafka.committed(group_id, missing))
+        return {tp: known[tp] for tp in partitions if tp in known}
+
+    def snapshots(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, PartitionSnapshot]:
+        """Both ends of each log, under the isolation level."""
+        if missing := [tp for tp in partitions if tp not in self._snapshots]:
+            self._snapshots |= take_snapshots(self.kafka, missing, self.isolation_level)
+        return {tp: self._snapshots[tp] for tp in partitions}
+
+    def truncated(self, offsets: Mapping[TopicPartition, tuple[int, int | None]]) -> dict[TopicPartition, int]:
+        """The first offset that differs, where a log was truncated below a known offset (KIP-320).
+
+        Only where the partition has had another leader since. Not where the offset is gone by retention: there the
+        epoch does not help (E7).
+
+        :param offsets: each with the leader epoch that was known with it.
+        """
+        snapshots = self.snapshots(list(offsets))
+        older = {
+            tp: epoch
+            for tp, (offset, epoch) in offsets.items()
+            if epoch is not None
+            and (newest := snapshots[tp].leader_epoch) is not None
+            and epoch < newest
+            and offset >= snapshots[tp].log_start_offset
+        }
+        ends = self.kafka.ends_of_epochs(older) if older else {}
+        return {tp: end for tp, end in ends.items() if end < offsets[tp][0]}
+
+    def gone(self, plan: Plan, body: PlanBody) -> Gone:
+        """Whether Kafka still has all that a plan reads."""
+        to_read = {tp: r for tp, r in body.ranges.items() if r.end > r.start}
+        if not to_read:
+            return ""
+        now = self.describe(tp.topic for tp in to_read)
+        if now.cluster_id != plan.cluster_id:
+            return "other cluster"
+        if any(None not in (plan.topic_ids.get(name), id) and plan.topic_ids[name] != id
+               for name, id in now.topic_ids.items()):  # fmt: skip
+            return "other log"
+        left = {tp: to_read[tp] for tp in now.partitions if tp in to_read}
+        snapshots = self.snapshots(list(left))
+        if any(snapshots[tp].high_watermark < r.end for tp, r in left.items()):
+            return "other log"
+        if self.truncated({tp: (r.end, r.leader_epoch) for tp, r in left.items()}):
+            return "other log"
+        is_expired = len(left) < len(to_read) or any(snapshots[tp].log_start_offset > r.start for tp, r in left.items())
+        return "expired" if is_expired else ""
+
+
+class LookAgain(Exception):
+    """The log is newer than the look at the cluster."""
+
+
+class Look(Answers):
     """What a request finds on its cluster."""
 
-    def __init__(self, want: Request, kafka: Cluster) -> None:
-        self.want, self.kafka = want, kafka
-        self._committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+    def __init__(self, request: Request, kafka: Cluster) -> None:
+        super().__init__(kafka, request.isolation_level)
+        self.request = request
 
     @cached_property
     def description(self) -> ClusterDescription:
-        return self.kafka.describe(self.want.subscription)
+        """What is there of the subscription; :meth:`require_topics` says what is not."""
+        subscription = self.request.subscription
+        if isinstance(subscription, TopicList):
+            subscription = replace(subscription, all_exist=False)
+        found = self.kafka.describe(subscription)
+        is_whole = not isinstance(subscription, PartitionSet)  # else other partitions are not in it
+        return self.know(found) if is_whole else found
+
+    def confirm(self, topics: Iterable[str]) -> None:
+        """Ask once more for topics whose ids the log does not have: it may know of newer ones.
+
+        :raises LookAgain: it does.
+        """
+        now, then = self.kafka.describe(TopicList(tuple(sorted(topics)), all_exist=False)), self.description
+        if any(now.topic_ids.get(name) != then.topic_ids.get(name) for name in topics):
+            raise LookAgain
+
+    def require_topics(self, ended: Collection[str] = ()) -> None:
+        """:raises NothingToDiscover: a listed topic does not exist, and nobody has accepted that it ended."""
+        if isinstance(self.request.subscription, TopicList):
+            missing = {*self.request.subscription.topics} - self.description.topics.keys() - {*ended}
+            if missing:
+                raise NothingToDiscover(
+                    [f"topic {topic} does not exist" for topic in sorted(missing)],
+                    "Create it, or correct topics=. A PartitionDiscoverySensor waits for topics that are to come.",
+                )
+
+    @cached_property
+    def own(self) -> list[TopicPartition]:
+        """The subscribed partitions of this shard."""
+        return [tp for tp in self.description.partitions if is_of_shard(tp, self.request.shard)]
 
     @cached_property
     def asked(self) -> list[TopicPartition]:
@@ -52,80 +166,75 @@ class Look:
 
         :raises NothingToDiscover: a partition that is excluded does not exist.
         """
-        unknown = self.want.exclude - set(self.description.partitions)
+        unknown = self.request.exclude - set(self.description.partitions)
         if unknown:
             raise NothingToDiscover(
                 [f"{tp} does not exist, or is not subscribed to" for tp in sorted(unknown)],
                 "exclude= names it: correct the name, or leave it out.",
             )
-        return [tp for tp in self.description.partitions if tp not in self.want.exclude and self._is_of_shard(tp)]
+        return [tp for tp in self.own if tp not in self.request.exclude]
 
-    def _is_of_shard(self, tp: TopicPartition) -> bool:
-        return self.want.shard is None or flink_owner(tp, self.want.shard[1]) == self.want.shard[0]
+    def to_read(self, position: Offsets) -> list[TopicPartition]:
+        """The partitions to read. With ``filter_restored_partitions=False`` those of the position are read on,
+        subscribed to or not (F5)."""
+        if self.request.filter_restored_partitions:
+            return self.asked
+        missing = {tp for tp in position if not self.request.subscription.has(tp)}
+        restored = self.describe(tp.topic for tp in missing).partitions if missing else ()
+        return sorted({*self.asked, *(tp for tp in restored if tp in missing)})
 
     @cached_property
     def group(self) -> Committed:
-        """What the group that follows holds for the subscribed partitions; empty without a group."""
-        if self.want.group_id is None:
-            return {}
-        return self.committed(self.want.group_id, [tp for tp in self.description.partitions if self._is_of_shard(tp)])
-
-    def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> Committed:
-        """A group's offsets, each partition asked once."""
-        known = self._committed.setdefault(group_id, {})
-        missing = [tp for tp in partitions if tp not in known]
-        if missing:
-            answers = self.kafka.committed(group_id, missing)
-            known.update(answers)
-        return {tp: known[tp] for tp in partitions if tp in known}
-
-    def restored(self, position: Offsets) -> list[TopicPartition]:
-        """The partitions of a position that are not subscribed to, and exist; from here on the description has them."""
-        missing = {tp for tp in position if not self.want.subscription.has(tp)}
-        if not missing:
-            return []
-        more = self.kafka.describe(TopicList(tuple(sorted({tp.topic for tp in missing})), all_exist=False))
-        topics = {**more.topics, **self.description.topics}
-        self.__dict__["description"] = ClusterDescription(self.description.cluster_id, topics)
-        return [tp for tp in more.partitions if tp in missing]
+        """What the group holds for the subscribed partitions, of all shards; empty without a group."""
+        group_id = self.request.group_id
+        return {} if group_id is None else self.committed(group_id, self.description.partitions)
 
     def topics(self, partitions: Iterable[TopicPartition]) -> dict[str, Topic]:
         """Ids and sizes for the plan; the size of a topic is not known where single partitions are subscribed to."""
-        is_whole = not isinstance(self.want.subscription, PartitionSet)
-        described = self.description.topics
-        return {
-            name: Topic(described[name].topic_id, len(described[name].leaders) if is_whole else None)
-            for name in sorted({tp.topic for tp in partitions})
-            if name in described
-        }
+        is_whole = not isinstance(self.request.subscription, PartitionSet)
+        described = self.describe(tp.topic for tp in partitions).topics
+        return {name: Topic(t.topic_id, len(t.leaders) if is_whole else None) for name, t in described.items()}
 
-    def facts(self, partitions: Collection[TopicPartition], known: Offsets, *, is_startup: bool) -> Facts:
-        """What the cluster says of these partitions.
+    def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, str | None]:
+        return self.describe(tp.topic for tp in partitions).topic_ids
 
-        :param known: the offsets that some of them resume from.
-        :param is_startup: whether the others start by the startup mode; else they start at their log start.
-        """
-        want, starting = self.want, [tp for tp in partitions if is_startup and tp not in known]
-        committed = end_committed = None
-        if starting and isinstance(want.start, GroupStart | OffsetsStart) and want.start.group_id is not None:
-            committed = self.committed(want.start.group_id, starting)
-        if isinstance(want.end, GroupStart):
-            end_committed = self.committed(want.end.group_id, partitions)
-        snapshots = take_snapshots(self.kafka, partitions, want.isolation_level)
-        at_end = at_start = {}
-        if isinstance(want.end, TimeStart):
-            at_end = self.kafka.offsets_for_times(dict.fromkeys(partitions, want.end.ms), want.isolation_level)
-        if starting and isinstance(want.start, TimeStart):
-            at_start = self.kafka.offsets_for_times(dict.fromkeys(starting, want.start.ms), want.isolation_level)
-        facts = Facts(snapshots, self.description.topic_ids, committed, end_committed, at_start, at_end)
-        offsets = {
-            tp: (known[tp].offset, known[tp].leader_epoch)
-            for tp in partitions
-            if tp in known and not facts.is_recreated(tp, known[tp])
-        }
-        offsets |= {tp: (c.offset, c.leader_epoch) for tp, c in (committed or {}).items() if tp not in offsets}
-        cuts = cut_logs(self.kafka, offsets, snapshots)
-        return Facts(snapshots, self.description.topic_ids, committed, end_committed, at_start, at_end, cuts)
+    def startup_facts(self, partitions: Collection[TopicPartition]) -> Facts:
+        """What the startup mode of the request needs to know."""
+        request, committed, at_start = self.request, None, dict[TopicPartition, int]()
+        if isinstance(request.start, GroupStart | OffsetsStart) and request.start.group_id is not None:
+            committed = self.committed(request.start.group_id, partitions)
+        snapshots = self.snapshots(partitions)
+        if isinstance(request.start, TimeStart):
+            at_start = self.at_time(partitions, request.start.ms)
+        return Facts(snapshots, self.topic_ids(partitions), committed, at_start=at_start)
+
+    def facts(self, partitions: Collection[TopicPartition], resume_from: Offsets) -> Facts:
+        """What it takes to validate these starts, and to find the ends."""
+        request, end_committed, at_end = self.request, None, dict[TopicPartition, int]()
+        if isinstance(request.end, GroupStart):
+            end_committed = self.committed(request.end.group_id, partitions)
+        snapshots = self.snapshots(partitions)
+        if isinstance(request.end, TimeStart):
+            at_end = self.at_time(partitions, request.end.ms)
+        known = {tp: (resume_from[tp].offset, resume_from[tp].leader_epoch) for tp in partitions if tp in resume_from}
+        truncated = self.truncated(known)
+        ids = self.topic_ids(partitions)
+        return Facts(snapshots, ids, end_committed=end_committed, at_end=at_end, truncated=truncated)
+
+    def at_time(self, partitions: Collection[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
+        """The first offset with this time or a later one; absent where there is none."""
+        return (
+            self.kafka.offsets_for_times(dict.fromkeys(partitions, time_ms), self.isolation_level) if partitions else {}
+        )
+
+    def log_starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Offset]:
+        """Where new partitions start, whatever the startup mode (F3, F4)."""
+        logs, ids = self.snapshots(partitions), self.topic_ids(partitions)
+        return {tp: Offset(log.log_start_offset, log.leader_epoch, ids.get(tp.topic)) for tp, log in logs.items()}
+
+
+def is_of_shard(tp: TopicPartition, shard: tuple[int, int] | None) -> bool:
+    return shard is None or flink_owner(tp, shard[1]) == shard[0]
 
 
 def take_snapshots(
@@ -133,7 +242,7 @@ def take_snapshots(
 ) -> dict[TopicPartition, PartitionSnapshot]:
     """Both ends of each log, the start first: what is deleted in between makes it no shorter than it is.
 
-    :raises ClusterUnavailable: a log was cut between the two looks.
+    :raises ClusterUnavailable: a log was truncated between the two looks.
     """
     log_starts = kafka.log_start_offsets(partitions)
     ends = kafka.end_offsets(partitions, isolation_level)
@@ -145,74 +254,8 @@ def take_snapshots(
             raise ClusterUnavailable(
                 "Cannot plan",
                 f"{tp} ends at {end}, below the log start {log_starts[tp]} of a moment ago",
-                "The log was cut while it was looked at; retry.",
+                "The log was truncated while it was looked at; retry.",
                 retriable=True,
             )
         snapshots[tp] = PartitionSnapshot(log_starts[tp], end, max(end, marks[tp].offset), epoch)
     return snapshots
-
-
-def cut_logs(
-    kafka: Cluster,
-    offsets: Mapping[TopicPartition, tuple[int, int | None]],
-    snapshots: Mapping[TopicPartition, PartitionSnapshot],
-) -> dict[TopicPartition, int]:
-    """The first offset that differs, where a log was cut below a known offset (KIP-320).
-
-    Only where the partition has had another leader since. Not where the offset is gone by retention: there the epoch
-    does not help (E7).
-
-    :param offsets: each with the leader epoch that was known with it.
-    """
-    older = {
-        tp: epoch
-        for tp, (offset, epoch) in offsets.items()
-        if epoch is not None
-        and (newest := snapshots[tp].leader_epoch) is not None
-        and epoch < newest
-        and offset >= snapshots[tp].log_start_offset
-    }
-    ends = kafka.ends_of_epochs(older) if older else {}
-    return {tp: end for tp, end in ends.items() if end < offsets[tp][0]}
-
-
-def records_gone(kafka: Cluster, plan: Plan, body: PlanBody) -> Gone:
-    """Whether Kafka still has all that a plan reads.
-
-    :raises ClusterChanged: another cluster answers.
-    """
-    to_read = {tp: r for tp, r in body.ranges.items() if r.end > r.start}
-    if not to_read:
-        return ""
-    now = kafka.describe(TopicList(tuple(sorted({tp.topic for tp in to_read})), all_exist=False))
-    if now.cluster_id != plan.cluster_id:
-        raise other_cluster(plan, now.cluster_id)
-    if any(_is_other(plan.topic_ids.get(name), topic_id) for name, topic_id in now.topic_ids.items()):
-        return "other log"
-    left = {tp: to_read[tp] for tp in now.partitions if tp in to_read}
-    snapshots = take_snapshots(kafka, list(left), "read_uncommitted")
-    if any(snapshots[tp].high_watermark < r.end for tp, r in left.items()):
-        return "other log"
-    if cut_logs(kafka, {tp: (r.end, r.leader_epoch) for tp, r in left.items()}, snapshots):
-        return "other log"
-    is_expired = len(left) < len(to_read) or any(snapshots[tp].log_start_offset > r.start for tp, r in left.items())
-    return "expired" if is_expired else ""
-
-
-def other_cluster(plan: Plan, now: str) -> ClusterChanged:
-    """The refusal of a connection that leads to another cluster than the plan's."""
-    remedy = (
-        "Use another pipeline_id and an output of its own."
-        if plan.kind == "window"
-        else "Correct the connection. If the cluster was replaced, say where to go on: kafka-offsets reset "
-        f"{quote(plan.pipeline)} --start earliest --allow-duplicates"
-    )
-    return ClusterChanged(
-        f"Pipeline {plan.pipeline!r} has read cluster {plan.cluster_id}, and the connection leads to cluster {now}.",
-        "Offsets of one cluster mean nothing in another.",
-        remedy,
-    )
-
-
-def _is_other(then: str | None, now: str | None) -> bool:
-    return then is not None and now is not None and then != now

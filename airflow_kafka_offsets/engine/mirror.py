@@ -1,6 +1,6 @@
 """Makes the consumer group equal to the position (STATE.md, rule 6).
 
-The group only follows the log: it is never ahead of it, and what somebody else wrote there is never overwritten
+The group only follows the log: it is never ahead of it, and what another consumer wrote there is never overwritten
 unasked. The order is the correctness: look at the group, look at the log, write, look at the log again. Kafka has no
 compare-and-set: a reset by a person between the look and the write is overwritten.
 """
@@ -8,50 +8,53 @@ compare-and-set: a reset by a person between the look and the write is overwritt
 from __future__ import annotations
 
 from airflow_kafka_offsets.broker.protocol import Cluster
-from airflow_kafka_offsets.engine.group import Mark, foreign, held_by, later_marks, refuse_moved, refuse_older_log
-from airflow_kafka_offsets.kafka_values import CommittedOffset
+from airflow_kafka_offsets.engine.identity import Decided, Shard, mirror_differences, refusal
+from airflow_kafka_offsets.engine.marks import Mark
+from airflow_kafka_offsets.engine.surroundings import NoAirflow
+from airflow_kafka_offsets.engine.ways import ways_on
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicList
 from airflow_kafka_offsets.log.entries import Batch
+from airflow_kafka_offsets.log.identity import Identity
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.plan.window import is_other_topic
+from airflow_kafka_offsets.plan.body import is_other_topic
 
 
-def mirror(log: PipelineLog, kafka: Cluster, committed: Batch) -> int:
+def mirror(log: PipelineLog, kafka: Cluster, committed: Batch, identity: Identity | None = None) -> int:
     """Write the position to the group. Returns how many partitions were written; 0 without a group.
 
     :param committed: a committed batch; later ones are looked for.
+    :param identity: the current one, where it is known.
     :raises GroupMoved: the group holds what this pipeline did not leave there; nothing is overwritten.
-    :raises CheckpointBehindGroup: the group knows a later batch than the log.
+    :raises CheckpointBehind: the group knows a later batch than the log.
     :raises GroupActive: the group has live members. The commit stands.
     """
     while True:
         group_id, position = committed.plan.group_id, log.position_after(committed)
         if group_id is None:
             return 0
-        now, held = held_by(kafka, group_id, position)
-        if now.cluster_id != committed.plan.cluster_id:
+        now = kafka.describe(TopicList(tuple(sorted({tp.topic for tp in position})), all_exist=False))
+        present = [tp for tp in now.partitions if tp in position]
+        held = kafka.committed(group_id, present)
+        shard = Shard(log, None, _newest(log, committed))  # after the look at the group
+        identity = identity or log.identity()
+        if identity is None or shard.head.committed is None or now.cluster_id != identity.cluster_id:
             return 0
-        committed, newest = _newest(log, committed)  # after the look at the group
-        position = log.position_after(committed)
-        if later_marks(held, log.pipeline_id, committed):
-            refuse_older_log(log.pipeline_id, group_id, held, committed, log.seen(newest))
-        if foreign(held, log.pipeline_id):
-            refuse_moved(log.pipeline_id, group_id, held, position, log.seen(newest))
+        committed = shard.head.committed
+        position, decided = log.position_after(committed), Decided(identity)
+        if found := mirror_differences(group_id, held, decided, shard):
+            raise refusal(log.name, found, ways_on(log.name, identity.number, committed.plan.by, NoAirflow()))
         mark = Mark(log.pipeline_id, committed.plan.key).encode()
         offsets = {
             tp: CommittedOffset(position[tp].offset, position[tp].leader_epoch, mark)
-            for tp in now.partitions
+            for tp in present
             if tp in position and not is_other_topic(position[tp], tp, now.topic_ids)
         }
         kafka.commit_offsets(group_id, offsets)
-        written, committed = committed, _newest(log, committed)[0]
-        if committed.number == written.number:
+        later = log.batch(committed.number + 1)
+        if later is None or not later.is_committed:
             return len(offsets)
 
 
-def _newest(log: PipelineLog, committed: Batch) -> tuple[Batch, Batch]:
-    """The newest committed batch, and the newest one, which is that or the unfinished one behind it."""
-    if log.batch(committed.number + 1) is None:
-        return committed, committed
-    newest = log.newest()
-    assert newest is not None
-    return newest if newest.is_committed else log.existing(newest.number - 1), newest
+def _newest(log: PipelineLog, committed: Batch) -> Batch | None:
+    """The newest batch, by one look where there is none behind the committed one."""
+    return committed if log.batch(committed.number + 1) is None else log.newest()

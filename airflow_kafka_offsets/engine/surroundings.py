@@ -11,10 +11,16 @@ class Airflow(Protocol):
     """The Airflow that a task runs in."""
 
     def is_running(self, run: RunKey) -> bool:
-        """Whether a DAG run is running; a queued one is not."""
+        """Whether one of the run's tasks from resolve to commit is running, or waits for a retry."""
 
-    def has_succeeded(self) -> bool:
-        """Whether this task has succeeded in another run, so that its pipeline must have a log."""
+    def last_planned_key(self) -> str | None:
+        """The key of the batch that this task planned or retried last, by its XComs; ``None``: not known."""
+
+    def triggering_user(self) -> str | None:
+        """Who triggered this run; ``None``: a schedule, or not known."""
+
+    def ways_past(self) -> str:
+        """What in the DAG would hold a person's run back, in a sentence; empty: nothing."""
 
 
 class NoAirflow:
@@ -23,5 +29,11 @@ class NoAirflow:
     def is_running(self, run: RunKey) -> bool:
         return False
 
-    def has_succeeded(self) -> bool:
-        return False
+    def last_planned_key(self) -> str | None:
+        return None
+
+    def triggering_user(self) -> str | None:
+        return None
+
+    def ways_past(self) -> str:
+        return ""

@@ -1,24 +1,20 @@
-"""By window: which batch has a window, and planning it between two cuts (STATE.md, Two kinds of pipeline)."""
+"""By window: which batch has a window, and the range between two cuts (STATE.md, *Two kinds of pipeline*)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from airflow_kafka_offsets.engine.changes import has_succeeded, refuse_other_cluster
-from airflow_kafka_offsets.engine.draft import header
-from airflow_kafka_offsets.engine.group import refuse_lost_log
-from airflow_kafka_offsets.engine.history import unfinished
 from airflow_kafka_offsets.engine.look import Look
-from airflow_kafka_offsets.engine.surroundings import Airflow
-from airflow_kafka_offsets.engine.work import Work, summary_of
+from airflow_kafka_offsets.engine.sequence import decisions_of_skips, skips_in
 from airflow_kafka_offsets.errors import DataLoss, WindowRefused
-from airflow_kafka_offsets.kafka_values import Actor, PartitionSnapshot, RunKey, TopicPartition
+from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.entries import Batch
+from airflow_kafka_offsets.log.identity import Identity
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.plan.body import Decision, Offset, Offsets, PlanBody, PlannedRange
-from airflow_kafka_offsets.plan.ranges import for_each
-from airflow_kafka_offsets.plan.window import Covered, Window, is_other_topic, with_window
+from airflow_kafka_offsets.plan.body import Decision, Offset, Offsets, PlanBody, PlannedRange, is_other_topic
+from airflow_kafka_offsets.plan.window import MOST_STRETCHES, Covered, Window, with_window
 from airflow_kafka_offsets.request import Request
 from airflow_kafka_offsets.times import iso
 
@@ -26,258 +22,203 @@ FUTURE_MS = 3_600_000
 """A record later than this does not decide where a window ends: one wrong clock would hide all that follows."""
 
 
-def turn(
-    want: Request, me: RunKey, look: Look, log: PipelineLog, newest: Batch | None, airflow: Airflow
-) -> Batch | Work | None:
-    """The window's batch; or, if it was not planned yet, the work of planning it now. ``None``: another writer was
-    faster; look again.
+def find_window(request: Request, log: PipelineLog, newest: Batch | None) -> Batch | None:
+    """The batch that has the request's window; ``None``: it is not planned.
 
     :param newest: looked at before ``windows/``, so that only the newest batch can ever lack its name there.
-    :raises WindowRefused: it overlaps windows that are taken, or has not ended.
     """
-    assert want.window is not None
-    last = newest.first_plan.window if newest is not None else None
-    if newest is not None and last is not None and not newest.is_committed:  # no run is given a batch without the name
-        log.name_window(last, newest.number)
-    if (number := log.batch_of_window(want.window)) is not None:
-        return log.existing(number)
-    refuse_other_cluster(look, newest)
-    refuse_lost_log(log.pipeline_id, None, {}, newest, has_succeeded=has_succeeded(want, log, newest, airflow))
-    stretches = log.first_body(newest).covered if newest is not None else ()
-    covered = Covered(stretches, look.description.topic_ids)
-    _refuse_window(want, covered)
-    body = plan_window(look, covered)
-    number = 1 if newest is None else newest.number + 1
-    plan = header(look, log, number, 1, body, Actor(me), last=newest, kind="window")
-    if newest is not None:
-        plan = replace(plan, unfinished=tuple(batch.number for batch in unfinished(log, newest)))
-    if not log.append(number, 1, plan):
-        return None
-    log.name_window(want.window, number)
-    batch = Batch(number, (plan,))
-    return Work(log, batch, body, me, bool(body.offsets), 0, summary_of(batch, body))
+    assert request.window is not None
+    if newest is not None and newest.first_plan.window is not None and not newest.is_committed:
+        log.name_window(newest.first_plan.window, newest.number)  # no run is given a batch without the name
+    number = log.batch_of_window(request.window)
+    return None if number is None else log.existing(number)
 
 
-def _refuse_window(want: Request, covered: Covered) -> None:
-    window = want.window
+def require_free(request: Request, identity: Identity, covered: Covered) -> None:
+    """:raises WindowRefused: the window cannot be planned."""
+    window = request.window
     assert window is not None
+    what = f"Window {words_of(window)} of pipeline {request.pipeline_id!r} is refused."
     if taken := covered.overlapping(window):
-        free = ", ".join(_in_words(part) for part in covered.free(window)) or "none of it"
         parts = covered.free(window)
-        way = (
-            f'Run it with another window in the run\'s conf: {{"kafka_offsets": {{"window": ["{iso(parts[0][0])}", "{iso(parts[0][1])}"]}}}}'  # noqa: E501
+        free = ", ".join(map(words_of, parts)) or "none of it"
+        bounds = f'["{iso(parts[0][0])}", "{iso(parts[0][1])}"]' if parts else ""
+        raise WindowRefused(
+            what,
+            f"It overlaps {', '.join(words_of((s.start_ms, s.end_ms)) for s in taken[:3])}, which is taken; "
+            f"free of it: {free}.",
+            f'Trigger a run with the conf {{"kafka_offsets": {{"window": {bounds}}}}}'
             if parts
-            else "Clear the runs that took it to write it again."
+            else "Clear the runs that took it to write it again.",
         )
+    if window[1] > request.now_ms:
+        raise WindowRefused(what, f"It has not ended: it is {iso(request.now_ms)}.", "Run it once its end has passed.")
+    if identity.windows_from is not None and window[0] < identity.windows_from:
         raise WindowRefused(
-            f"Window {_in_words(window)} of pipeline {want.pipeline_id!r} is refused.",
-            f"It overlaps {', '.join(_in_words((s.start_ms, s.end_ms)) for s in taken[:3])}, which is taken; free of it: {free}.",  # noqa: E501
-            way,
+            what,
+            f"It begins before {iso(identity.windows_from)}: a lost log may have had it.",
+            "Its rows may be in the output already. Read it with another pipeline_id, into an output of its own.",
         )
-    if window[1] > want.now_ms:
+    touches = {s.end_ms for s in covered.stretches} & {window[0]} or {s.start_ms for s in covered.stretches} & {
+        window[1]
+    }
+    if len(covered.stretches) >= MOST_STRETCHES and not touches:
         raise WindowRefused(
-            f"Window {_in_words(window)} of pipeline {want.pipeline_id!r} is refused.",
-            f"It has not ended: it is {iso(want.now_ms)}.",
-            "Run it once its end has passed.",
+            what,
+            f"The pipeline has {MOST_STRETCHES} stretches of windows with gaps between, and this would be one more.",
+            f"Fill a gap first: the first is {words_of((covered.stretches[0].end_ms, covered.stretches[1].start_ms))}.",
         )
 
 
-def _in_words(window: Window) -> str:
+def words_of(window: Window) -> str:
     return f"{iso(window[0])} to {iso(window[1])}"
 
 
-# ── planning ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+class _Bound(NamedTuple):
+    """The offsets of one bound of the window.
+
+    :ivar cut: clamped between the nearest cuts. :ivar answers: Kafka's own; ``None``: the cut is a neighbour's.
+    """
+
+    cut: Offsets
+    answers: Mapping[TopicPartition, int] | None = None
 
 
-def plan_window(look: Look, covered: Covered) -> PlanBody:
-    """The range between the window's two cuts. A neighbour's cut is shared; a new one is looked up and clamped.
+def plan_window(look: Look, identity: Identity, covered: Covered) -> PlanBody:
+    """The first plan of a window.
 
     :raises DataLoss: records that may have been this window's are gone, and ``on_data_loss`` is ``fail``.
     """
-    want, asked = look.want, look.asked
-    assert want.window is not None
-    start_ms, end_ms = want.window
-    facts = look.facts(asked, {}, is_startup=False)
-    logs, ids = facts.snapshots, facts.topic_ids
-    left, right = covered.cut_ending_at(start_ms), covered.cut_starting_at(end_ms)
-    found, at_start = ({}, {}) if left is not None else _look_up(look, logs, start_ms)
-    low = _cut(left, {tp: covered.clamp(start_ms, tp, offset) for tp, offset in found.items()}, logs, ids)
-    answers = {} if right is not None else _look_up(look, logs, end_ms)[0]
-    high = _cut(
-        right,
-        {tp: max(covered.clamp(end_ms, tp, max(o, covered.offset_in(low, tp))), 0) for tp, o in answers.items()},
-        logs,
-        ids,
-    )
-    if left is None and right is not None:
-        old = Covered(covered.stretches, {})
-        low |= {
-            tp: Offset(old.before(start_ms, tp), None, right[tp].topic_id)
-            for tp in low
-            if tp in right and is_other_topic(right[tp], tp, ids)
-        }
-    unasked = _keep_unasked(look, covered, low, high, has_left=left is not None, has_right=right is not None)
-    lost = {} if left is not None else _hidden(look, covered, low, at_start, logs)
-    ranges: dict[TopicPartition, PlannedRange] = {}
-    resume_from: dict[TopicPartition, Offset] = {}
-    decisions: list[Decision] = [*unasked, *(d for tp in sorted(lost) for d in lost[tp])]
-
-    def place(tp: TopicPartition) -> tuple[Offset, PlannedRange, tuple[Decision, ...]]:
-        end = covered.offset_in(high, tp)
-        at = low.get(tp)
-        if tp in high and is_other_topic(high[tp], tp, ids):  # its end is in a topic that is no more
-            former = high[tp]
-            if at is None or is_other_topic(at, tp, ids):  # so is its start, or in one before that
-                at, end = at or Offset(0, None, former.topic_id), former.offset
-                until = None if is_other_topic(at, tp, {tp.topic: former.topic_id}) else end
-                gone = _loss(look, tp, at.offset, until) if until is None or at.offset < until else ()
-                return at, PlannedRange(end, end, logs[tp].leader_epoch), gone
-            before = covered.before_in(start_ms, tp, former.topic_id)
-            gone = _loss(look, tp, before, former.offset) if before < former.offset else ()
-            return at, PlannedRange(at.offset, at.offset, logs[tp].leader_epoch), _kept(gone)
-        if at is not None and is_other_topic(at, tp, ids):
-            new = Offset(min(logs[tp].log_start_offset, end), None, ids.get(tp.topic))
-            gone = _kept(_loss(look, tp, at.offset, None))  # a later plan resumes from the new topic
-            return new, PlannedRange(new.offset, end, logs[tp].leader_epoch), gone
-        if at is None:  # a new partition is read from its log start, which is no loss
-            at = Offset(min(logs[tp].log_start_offset, end), None, ids.get(tp.topic))
-        end = max(at.offset, end)
-        start = min(max(at.offset, logs[tp].log_start_offset), end)
-        gone = _loss(look, tp, at.offset, start) if start > at.offset else ()
-        return at, PlannedRange(start, end, logs[tp].leader_epoch), gone
-
-    for tp, (at, planned, gone) in for_each(asked, place).items():
-        resume_from[tp], ranges[tp] = at, planned
-        decisions += gone
-    stretches, gaps = with_window(covered.stretches, want.window, low, high)
-    return PlanBody(ranges, resume_from, {}, (*decisions, *gaps), {}, stretches)
+    window = look.request.window
+    assert window is not None
+    low = _start(look, covered, window[0])
+    high = _end(look, covered, window[1], low.cut)
+    hidden = [] if low.answers is None else _hidden(look, covered, low)
+    ends = {tp: high.cut.get(tp, Offset(0, None, at.topic_id)) for tp, at in look.log_starts(look.own).items()}
+    new = {tp: at for tp, at in look.log_starts(look.own).items() if tp not in low.cut}  # read from its log start
+    resume_from = {**low.cut} | {tp: at._replace(offset=min(at.offset, ends[tp].offset)) for tp, at in new.items()}
+    body = _plan_between(look, identity, resume_from, ends, refused=hidden)
+    return replace(body, covered=with_window(covered.stretches, window, low.cut, high.cut))
 
 
-def _look_up(
-    look: Look, logs: Mapping[TopicPartition, PartitionSnapshot], time_ms: int
-) -> tuple[dict[TopicPartition, int], Mapping[TopicPartition, int]]:
-    """The first record with this time or a later one; if there is none, or it is of the future, the log's end.
+def replan_window(look: Look, identity: Identity, log: PipelineLog, batch: Batch) -> PlanBody:
+    """The window once more, between the cuts of its first plan: only its start moves, up to its end at most.
 
-    :returns: that, and Kafka's own answers.
+    :raises DataLoss: records are gone, and ``on_data_loss`` is ``fail``.
     """
-    level, kafka = look.want.isolation_level, look.kafka
-    at = kafka.offsets_for_times(dict.fromkeys(logs, time_ms), level) if logs else {}
-    future_ms = look.want.now_ms + FUTURE_MS + 1
-    future = kafka.offsets_for_times(dict.fromkeys(at, future_ms), level) if at else {}
+    first = log.first_body(batch)
+    ids = look.topic_ids(first.ranges)
+    kept = [decision for decision in log.body(batch).decisions if decision.kind == "hidden"]
+    refused, ends, ended = list[Decision](), dict[TopicPartition, Offset](), dict[TopicPartition, PlannedRange]()
+    for tp, r in sorted(first.ranges.items()):
+        at = first.resume_from[tp]
+        if tp.topic in ids and not is_other_topic(at, tp, ids):
+            ends[tp] = Offset(r.end, r.leader_epoch, at.topic_id)
+            continue
+        ended[tp] = r._replace(start=r.end)
+        if r.start < r.end:
+            of_whom = kept if identity.is_ended(at) else refused
+            of_whom.append(Decision(tp, r.start, r.end, "lost", "the topic ended"))
+    body = _plan_between(look, identity, {tp: first.resume_from[tp] for tp in ends}, ends, refused, kept)
+    return replace(body, ranges={**body.ranges, **ended}, resume_from=first.resume_from)
+
+
+def _plan_between(
+    look: Look,
+    identity: Identity,
+    resume_from: Offsets,
+    ends: Offsets,
+    refused: list[Decision],
+    kept: Sequence[Decision] = (),
+) -> PlanBody:
+    """What is left between two cuts.
+
+    :param refused: what is lost besides, and ``on_data_loss`` decides about; ``kept``: what was accepted before.
+    """
+    logs, by = look.snapshots(list(ends)), f"on_data_loss={look.request.on_data_loss}"
+    truncated = look.truncated({tp: (end.offset, end.leader_epoch) for tp, end in ends.items()})
+    ranges, lost = dict[TopicPartition, PlannedRange](), list(refused)
+    for tp, end in sorted(ends.items()):
+        at, log = resume_from[tp].offset, logs[tp]
+        last = max(at, end.offset)
+        # Of a truncated log: other records get the offsets that it lacks, and are a later window's.
+        left = max(at, min(last, log.high_watermark, truncated.get(tp, last)))
+        start = min(max(at, log.log_start_offset), left)
+        lost += [Decision(tp, a, z, "lost", by) for a, z in ((at, start), (left, last)) if a < z]
+        ranges[tp] = PlannedRange(start, left, log.leader_epoch, log.end_offset)
+    _refuse_losses(look, lost)
+    skips = skips_in(identity, ranges, resume_from)
+    return PlanBody(ranges, resume_from, skips, (*kept, *lost, *decisions_of_skips(skips)))
+
+
+def _refuse_losses(look: Look, lost: list[Decision]) -> None:
+    window = look.request.window
+    assert window is not None
+    if lost and look.request.on_data_loss == "fail":
+        raise DataLoss(
+            [
+                f"{d.partition}: offsets {d.start} to {d.end} are gone from Kafka, and "
+                f"{'may have been' if d.kind == 'hidden' else 'were'} of window {words_of(window)}"
+                for d in lost
+            ],
+            'Restore the records, or accept the loss with on_data_loss="advance". What was there before the oldest '
+            "record of a topic, no first window can know.",
+        )
+
+
+def _start(look: Look, covered: Covered, time_ms: int) -> _Bound:
+    """A start takes Kafka's answer as it is: to read too much is safe."""
+    if (shared := covered.cut_ending_at(time_ms)) is not None:
+        return _Bound(shared)
+    asked = look.own
+    logs = look.snapshots(asked)
+    answers = look.at_time(asked, time_ms)
+    offsets = {tp: min(answers.get(tp, log.end_offset), log.end_offset) for tp, log in logs.items()}
+    return _Bound(_cut(look, {tp: covered.clamp(time_ms, tp, offset) for tp, offset in offsets.items()}), answers)
+
+
+def _end(look: Look, covered: Covered, time_ms: int, low: Offsets) -> _Bound:
+    """The first record with this time or a later one; if there is none, or it is of the future, the log's end."""
+    if (shared := covered.cut_starting_at(time_ms)) is not None:
+        return _Bound(shared)
+    asked = look.own
+    logs = look.snapshots(asked)
+    answers = look.at_time(asked, time_ms)
+    future = look.at_time(sorted(answers), look.request.now_ms + FUTURE_MS + 1)
     offsets = {
-        tp: log.end_offset if tp not in at or at[tp] == future.get(tp) else min(at[tp], log.end_offset)
+        tp: log.end_offset if tp not in answers or answers[tp] == future.get(tp) else min(answers[tp], log.end_offset)
         for tp, log in logs.items()
     }
-    return offsets, at
+    return _Bound(
+        _cut(
+            look,
+            {tp: covered.clamp(time_ms, tp, max(o, low[tp].offset if tp in low else 0)) for tp, o in offsets.items()},
+        ),
+        answers,
+    )
 
 
-def _cut(
-    shared: Offsets | None,
-    found: Mapping[TopicPartition, int],
-    logs: Mapping[TopicPartition, PartitionSnapshot],
-    ids: Mapping[str, str | None],
-) -> dict[TopicPartition, Offset]:
-    if shared is not None:
-        return dict(shared)
-    return {tp: Offset(offset, logs[tp].leader_epoch, ids.get(tp.topic)) for tp, offset in found.items()}
+def _cut(look: Look, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Offset]:
+    logs, ids = look.snapshots(list(offsets)), look.description.topic_ids
+    return {tp: Offset(offset, logs[tp].leader_epoch, ids.get(tp.topic)) for tp, offset in offsets.items()}
 
 
-def _keep_unasked(
-    look: Look,
-    covered: Covered,
-    low: dict[TopicPartition, Offset],
-    high: dict[TopicPartition, Offset],
-    *,
-    has_left: bool,
-    has_right: bool,
-) -> list[Decision]:
-    """For a partition that the run does not ask for, the window is empty: both cuts have the same offset.
-
-    :returns: what is between two old cuts of a topic that was deleted or re-created.
-    :raises WindowRefused: two old cuts differ there, and the records between them are in Kafka.
-    :raises DataLoss: they are not, and ``on_data_loss`` is ``fail``.
-    """
-    assert look.want.window is not None
-    differ: list[tuple[TopicPartition, Offset, Offset]] = []
-    for tp in sorted((covered.partitions() | set(low) | set(high)) - set(look.asked)):
-        if has_left and has_right:
-            start, end = low.get(tp, Offset(0)), high.get(tp, Offset(0))
-            if is_other_topic(start, tp, {tp.topic: end.topic_id}):
-                start = Offset(0)
-            if start.offset < end.offset:
-                differ.append((tp, start, end))
-        elif has_left:
-            if tp in low:
-                high[tp] = low[tp]
-        elif has_right:
-            if tp in high:
-                low[tp] = high[tp]
-        else:
-            topic_id = look.description.topic_ids.get(tp.topic) or _topic_id(covered, tp)
-            low[tp] = high[tp] = Offset(covered.clamp(look.want.window[0], tp, 0), None, topic_id)
-    described = look.restored({tp: end for tp, _, end in differ})
-    present = {*described, *look.description.partitions}
-    is_gone = {tp: tp not in present or is_other_topic(end, tp, look.description.topic_ids) for tp, _, end in differ}
-    if left := [str(tp) for tp, gone in is_gone.items() if not gone]:
-        raise WindowRefused(
-            f"Window {_in_words(look.want.window)} of pipeline {look.want.pipeline_id!r} is refused.",
-            f"The windows beside it have records of {', '.join(left)}, which this run does not ask for.",
-            "Subscribe to the same topics as the windows beside it.",
-        )
-    return [d for tp, start, end in differ for d in _kept(_loss(look, tp, start.offset, end.offset))]
-
-
-def _topic_id(covered: Covered, tp: TopicPartition) -> str | None:
-    cuts = (cut for s in covered.stretches for cut in (s.end_cut, s.start_cut))
-    return next((cut[tp].topic_id for cut in cuts if tp in cut), None)
-
-
-def _hidden(
-    look: Look,
-    covered: Covered,
-    low: Offsets,
-    at: Mapping[TopicPartition, int],
-    logs: Mapping[TopicPartition, PartitionSnapshot],
-) -> dict[TopicPartition, tuple[Decision, ...]]:
+def _hidden(look: Look, covered: Covered, low: _Bound) -> list[Decision]:
     """Records that are gone and may have been this window's: Kafka's answer for a new start is the first record that is
     left, and the cut before is lower.
 
     Where an older record is left (timestamps out of order), nobody can tell, and nothing is said. Compaction leaves no
     record on the log start, so the first record is asked for; after that, or retention in between could hide the loss.
-
-    :param at: Kafka's answer for the new start.
     """
-    want = look.want
-    assert want.window is not None
-    start_ms = want.window[0]
-    first = look.kafka.offsets_for_times(dict.fromkeys(logs, 0), want.isolation_level) if logs else {}
-
-    def hidden(tp: TopicPartition) -> tuple[Decision, ...]:
-        before = covered.before(start_ms, tp)
-        found = at.get(tp, logs[tp].end_offset)
-        until = min(found, low[tp].offset)
-        if first.get(tp, found) < found or until <= before:
-            return ()
-        return _kept(_loss(look, tp, before, until))
-
-    return for_each(look.asked, hidden)
-
-
-def _kept(decisions: tuple[Decision, ...]) -> tuple[Decision, ...]:
-    """The same, also in later plans of the batch, which cannot find them again."""
-    return tuple(decision._replace(keep=True) for decision in decisions)
-
-
-def _loss(look: Look, tp: TopicPartition, start: int, end: int | None) -> tuple[Decision, ...]:
-    """:raises DataLoss: ``on_data_loss`` is ``fail``."""
-    want = look.want
-    assert want.window is not None
-    if want.on_data_loss == "fail":
-        which = (
-            f"offsets {start} to {end}" if end is not None else f"offsets from {start} on (the topic was re-created)"
-        )
-        raise DataLoss(
-            [f"{tp}: {which} are gone from Kafka, and may have been of window {_in_words(want.window)}"],
-            'Restore the records, or accept the loss with on_data_loss="advance".',
-        )
-    return (Decision(tp, start, end, "lost", f"on_data_loss={want.on_data_loss}"),)
+    window = look.request.window
+    assert window is not None
+    assert low.answers is not None
+    suspects = [tp for tp, at in low.cut.items() if at.offset > covered.before(window[0], tp)]
+    first = look.at_time(suspects, 0)
+    logs, hidden = look.snapshots(suspects), list[Decision]()
+    for tp in suspects:
+        answer, before = low.answers.get(tp, logs[tp].end_offset), covered.before(window[0], tp)
+        until = min(answer, low.cut[tp].offset)
+        if first.get(tp, answer) >= answer and until > before:
+            hidden.append(Decision(tp, before, until, "hidden", f"on_data_loss={look.request.on_data_loss}"))
+    return hidden

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
-from airflow_kafka_offsets.errors import InvalidRequest, counted
+from airflow_kafka_offsets.errors import InvalidRequest, counted, shown
+from airflow_kafka_offsets.json_columns import as_json, read_as
 from airflow_kafka_offsets.kafka_values import RunKey, by_topic, values_by_topic
 from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
@@ -16,18 +17,19 @@ from airflow_kafka_offsets.times import iso
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class NoBatch:
     """There is nothing to do; the tasks behind resolve are skipped."""
 
     summary: str
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class PlanReference:
     """The XCom ``plan``: which plan this run gave to Spark.
 
     :ivar starts_job: whether a Spark job has to run.
-    :ivar after: only a later attempt verifies this run's work.
+    :ivar is_rewrite: the batch is committed, and this run writes it again.
+    :ivar is_left: the batch is committed and its records are gone: the job only looks whether its rows are there.
     :ivar job: the digest of the job object; ``None``: the job is the user's own.
     :ivar by_window: other batches of the pipeline may be written at the same time.
     """
@@ -40,7 +42,8 @@ class Given:
     key: str
     run: RunKey
     starts_job: bool
-    after: int = 0
+    is_rewrite: bool = False
+    is_left: bool = False
     job: str | None = None
     kafka_config_id: str = "kafka_default"
     offsets: int = 0
@@ -48,38 +51,55 @@ class Given:
     by_window: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        found: dict[str, Any] = as_json(self)
+        return found
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
         """:raises InvalidRequest: it is not what resolve pushed."""
         try:
-            return cls(**{**data, "run": RunKey(**data["run"])})
-        except (TypeError, KeyError):
+            reference: Self = read_as(cls, data)
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise InvalidRequest(
-                (f'plan is {str(data)[:80]!r}; give the XCom of the resolve task: plan=resolve.output["plan"].',)
+                (f'plan is {shown(data)[:80]}; give the XCom of the resolve task: plan=resolve.output["plan"].',)
             ) from None
+        return reference
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """A batch that this run does."""
+class ResolvedBatch:
+    """A batch that this run does.
+
+    :ivar starts_job: whether a Spark job has to run.
+    :ivar is_left: the batch is committed and its records are gone: the job only looks whether its rows are there.
+    """
 
     log: PipelineLog
     batch: Batch
     body: PlanBody
     run: RunKey
     starts_job: bool
-    after: int
-    summary: str
+    is_left: bool = False
 
     @property
     def key(self) -> str:
         return self.batch.plan.key
 
-    def given(self, *, job: str | None = None, kafka_config_id: str = "kafka_default") -> Given:
+    @property
+    def summary(self) -> str:
+        """The batch in one sentence, for people."""
         plan = self.batch.plan
-        return Given(
+        given_up = "".join(f", {count:,} {kind}" for kind, count in self.body.given_up.items() if count)
+        partitions = sum(r.end > r.start for r in self.body.ranges.values())
+        window = f", window {iso(plan.window[0])} to {iso(plan.window[1])}" if plan.window else ""
+        what = f"{counted(self.body.offsets, 'offset')} of {counted(partitions, 'partition')}{given_up}"
+        return f"{self.batch}{window}: {what}." + (
+            " Its records are gone: it is left as it is." if self.is_left else ""
+        )
+
+    def given(self, *, job: str | None = None, kafka_config_id: str = "kafka_default") -> PlanReference:
+        plan = self.batch.plan
+        return PlanReference(
             pipeline=plan.pipeline,
             checkpoint_location=self.log.store.uri,
             batch=self.batch.number,
@@ -88,7 +108,8 @@ class Work:
             key=plan.key,
             run=self.run,
             starts_job=self.starts_job,
-            after=self.after,
+            is_rewrite=self.batch.is_committed,
+            is_left=self.is_left,
             job=job,
             kafka_config_id=kafka_config_id,
             offsets=plan.offsets,
@@ -106,7 +127,7 @@ class Work:
         words += ["--bootstrap-servers", bootstrap_servers]
         if job is not None:
             words += ["--job", f"{root}/{self.log.root}/jobs/{job}.json"]
-        return words if self.starts_job else [*words, "--nothing-to-do"]
+        return words if self.starts_job and not self.is_left else [*words, "--nothing-to-do"]
 
     def offset_options(self) -> Mapping[str, str]:
         """``assign``, ``starting_offsets`` and ``ending_offsets`` as JSON, for jobs that know nothing of this package.
@@ -121,12 +142,3 @@ class Work:
             "starting_offsets": json.dumps(values_by_topic({tp: r.start for tp, r in ranges.items()})),
             "ending_offsets": json.dumps(values_by_topic({tp: r.end for tp, r in ranges.items()})),
         }
-
-
-def summary_of(batch: Batch, body: PlanBody) -> str:
-    """A batch in one sentence, for people."""
-    plan = batch.plan
-    given_up = "".join(f", {count:,} {kind}" for kind, count in body.given_up.items() if count)
-    partitions = sum(r.end > r.start for r in body.ranges.values())
-    window = f", window {iso(plan.window[0])} to {iso(plan.window[1])}" if plan.window else ""
-    return f"{batch}{window}: {counted(body.offsets, 'offset')} of {counted(partitions, 'partition')}{given_up}."

@@ -1,7 +1,7 @@
 """Removes what no later step reads: ranges, attempts and reports of old batches that are in the output.
 
-Headers, ``windows/`` and ``runs/`` stay, because their creation decided something. So do the last two commits,
-everything after them, and every batch that is unfinished, reprocessed, or not verified.
+Headers, ``pipeline/``, ``windows/`` and ``runs/`` stay, because their creation decided something. So do the last two
+commits, everything after them, and every batch that is unfinished, being written again, or not verified.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Cleaned:
 
 
 def clean(log: PipelineLog, before_ms: int, *, execute: bool) -> Cleaned:
-    """Clean the batches whose last commit is older than ``before_ms``.
+    """Clean the batches whose last commit is older than ``before_ms``. Those that were cleaned before are not read.
 
     :param execute: ``False``: nothing is removed.
     """
@@ -36,17 +36,22 @@ def clean(log: PipelineLog, before_ms: int, *, execute: bool) -> Cleaned:
         kept += log.existing(number).is_committed
         number -= 1
 
-    def clean_batch(batch: Batch) -> tuple[int, int]:
-        """Its number, and how many of its objects were removed."""
+    def clean_batch(batch: Batch) -> tuple[int, int, bool]:
+        """Its number, how many of its objects were removed, and whether nothing is left to clean."""
         is_old = batch.is_closed and batch.commits[-1].at_ms < before_ms
         if not is_old or not (batch.is_cleaned or _is_verified(log, batch)):
-            return batch.number, 0
+            return batch.number, 0, False
         names = _names(log, batch)
-        is_done = bool(names) and (not execute or _remove(log, batch, names))
-        return batch.number, len(names) if is_done else 0
+        is_done = not names or not execute or _remove(log, batch, names)
+        return batch.number, len(names) if is_done else 0, is_done
 
-    done = [(old, objects) for old, objects in log.read_each(range(1, number + 1), clean_batch) if objects]
-    return Cleaned(tuple(old for old, _ in done), sum(objects for _, objects in done))
+    begin = log.cleaned_up_to() + 1
+    done = list(log.read_each(range(begin, number + 1), clean_batch))
+    up_to = next((batch for batch, _, is_clean in done if not is_clean), number + 1) - 1
+    if execute and up_to >= begin:
+        log.note_cleaned(up_to)
+    cleaned = [(batch, objects) for batch, objects, _ in done if objects]
+    return Cleaned(tuple(batch for batch, _ in cleaned), sum(objects for _, objects in cleaned))
 
 
 def _is_verified(log: PipelineLog, batch: Batch) -> bool:
@@ -61,7 +66,7 @@ def _names(log: PipelineLog, batch: Batch) -> list[str]:
 
 
 def _remove(log: PipelineLog, batch: Batch, names: list[str]) -> bool:
-    """``False``: a run began to reprocess the batch, so its ranges are put back."""
+    """``False``: a run began to write the batch again, so its ranges are put back."""
     store, first = log.store, names[0]
     data = store.get(first)
     store.delete(first)

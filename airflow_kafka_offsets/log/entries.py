@@ -1,7 +1,7 @@
-"""The entries of a batch, and what they say: ``plan``, ``claim``, ``commit``. An entry is a small object, the header.
+"""The entries of a batch: ``plan`` and ``commit``. An entry is a small object, the header.
 
-A batch begins with a plan. A later plan replaces it whole, under the same key. A claim says which run continues, or
-that attempts so far do not count. A commit ends it; a claim after that reopens it for one more commit.
+A batch begins with a plan, and a commit ends it. A later plan replaces the one before whole; its ``plan_id`` is new
+unless it only says that another run continues. So a report is valid for one plan id, and nothing else is compared.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, assert_never
+from typing import Any, Literal, NamedTuple
 
 from airflow_kafka_offsets.json_columns import as_json, read_as
-from airflow_kafka_offsets.kafka_values import Actor, IsolationLevel, RunKey
+from airflow_kafka_offsets.kafka_values import IsolationLevel, RunKey
 
 Step = Literal["plan next", "wait", "do", "do again", "leave"]
-KEY = re.compile(r"([0-9]{10})-[0-9]{8}T[0-9]{6}-[a-z0-9]{4}")
+Kind = Literal["sequence", "window"]
+Proof = Literal["receipt", "read back", "trusted"]
+_KEY = re.compile(r"([0-9]{10})(-[0-9]+of[0-9]+)?-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +39,49 @@ class Topic:
     partitions: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The committed batch before another one.
+
+    :ivar identity: the number of the identity that it was planned under.
+    :ivar ranges: the position after it, an object of that batch.
+    """
+
+    key: str
+    identity: int
+    ranges: BodyName
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What a batch reads.
 
-    :ivar kind: ``reset``: a batch that a person set the position with; it decides no kind of the pipeline.
+    :ivar key: made by the first plan of a batch and kept by later ones.
+    :ivar identity: the number of the pipeline's identity that it was planned under; ``log``: the id of this log.
+    :ivar adopted: other logs whose table this pipeline took over, each with its highest key.
+    :ivar bases: what was added to numbers of batches in keys; the last one is current.
+    :ivar before: in sequence, the batch before it, at whose position it resumes; ``None``: it is the first.
     :ivar window: ``[start, end)`` in milliseconds, by window.
     :ivar offsets: how many offsets the job has to account for.
-    :ivar output: the output that the last batch had; ``None``: not known yet, or by window.
+    :ivar output: the output of the identity; ``None``: the job is the user's own, or the output is templated.
+    :ivar expects: the key of the newest committed batch with rows, which the output must have; ``None``: none.
+    :ivar newest: in sequence, whether this is the newest batch: then the output has no key behind its own.
     :ivar unfinished: by window, the earlier batches that were not committed when this one was first planned.
-    :ivar acknowledged: the highest attempt that there was when a person wrote this entry; later attempts alone verify.
+    :ivar given_up: offsets by kind of decision.
     """
 
     pipeline: str
     number: int
     key: str
     plan_id: str
-    by: Actor
+    by: RunKey
     at_ms: int
     asked: str
-    kind: Literal["sequence", "window", "reset"]
+    kind: Kind
+    identity: int
+    log: str
+    adopted: Mapping[str, str] = field(default_factory=dict)
+    bases: tuple[int, ...] = (0,)
     isolation_level: IsolationLevel
     require_report: bool
     cluster_id: str
@@ -65,16 +89,14 @@ class Plan:
     offsets: int
     partitions: int
     ranges: BodyName
+    before: Before | None = None
     window: tuple[int, int] | None = None
     group_id: str | None = None
     output: str | None = None
+    expects: str | None = None
+    newest: bool = False
     unfinished: tuple[int, ...] = ()
-    acknowledged: int = 0
     given_up: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def after(self) -> int:
-        return self.acknowledged
 
     @property
     def topic_ids(self) -> dict[str, str | None]:
@@ -82,29 +104,15 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """Who continues with the batch.
-
-    :ivar after: only a later attempt verifies.
-    :ivar acknowledged: as of :class:`Plan`: 0 for a run's own claim, which acknowledges nothing.
-    :ivar ranges: what the group held when a person acknowledged it.
-    """
-
-    by: Actor
-    at_ms: int
-    after: int = 0
-    acknowledged: int = 0
-    ranges: BodyName | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
     """The batch is in the output.
 
+    :ivar snapshot: the snapshot (Iceberg) or version (Delta) of the table that has the rows; ``None``: not known.
+    :ivar proof: what shows that the rows are there; ``None``: there were none to write.
     :ivar ranges: the position after it; ``None`` by window.
     """
 
-    by: Actor
+    by: RunKey
     at_ms: int
     plan_id: str
     output: str | None = None
@@ -112,10 +120,12 @@ class Commit:
     rows: int = 0
     bad: int = 0
     filtered: int = 0
+    snapshot: str | None = None
+    proof: Proof | None = None
     ranges: BodyName | None = None
 
 
-Entry = Plan | Claim | Commit
+Entry = Plan | Commit
 
 
 class Attempt(NamedTuple):
@@ -139,20 +149,22 @@ class Batch:
     bodies: frozenset[str] = frozenset()
 
     @property
+    def plans(self) -> tuple[Plan, ...]:
+        return tuple(e for e in self.entries if isinstance(e, Plan))
+
+    @property
     def plan(self) -> Plan:
         """The current plan."""
-        return next(e for e in reversed(self.entries) if isinstance(e, Plan))
+        return self.plans[-1]
+
+    @property
+    def first_plan(self) -> Plan:
+        return self.plans[0]
 
     @property
     def plan_entry(self) -> int:
         """The number of the current plan's entry."""
         return max(k for k, e in enumerate(self.entries, 1) if isinstance(e, Plan))
-
-    @property
-    def first_plan(self) -> Plan:
-        first = self.entries[0]
-        assert isinstance(first, Plan)
-        return first
 
     @property
     def commits(self) -> tuple[Commit, ...]:
@@ -164,7 +176,7 @@ class Batch:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is committed, and nobody reprocesses it."""
+        """Whether it is committed, and no run is writing it again."""
         return isinstance(self.entries[-1], Commit)
 
     @property
@@ -172,24 +184,14 @@ class Batch:
         return self.plan.ranges.name not in self.bodies
 
     @property
-    def owner(self) -> Actor:
-        """The last plan or claim names it."""
-        return next(e.by for e in reversed(self.entries) if not isinstance(e, Commit))
-
-    @property
-    def after(self) -> int:
-        """Only attempts above this one verify."""
-        return max(e.after for e in self.entries if not isinstance(e, Commit))
-
-    @property
-    def acknowledged(self) -> int:
-        """The highest attempt that a person knows of: outputs of attempts up to it are acknowledged."""
-        return max(e.acknowledged for e in self.entries if not isinstance(e, Commit))
-
-    @property
     def output(self) -> str | None:
-        """The output of the last commit, else the one that the plan expects."""
+        """The output of the last commit, else the plan's."""
         return self.commits[-1].output if self.commits else self.plan.output
+
+    @property
+    def has_records(self) -> bool:
+        """Whether one of its plans had any. Only a batch without needs no job: a driver may have written them."""
+        return any(plan.offsets for plan in self.plans)
 
     @property
     def highest_attempt(self) -> int:
@@ -199,52 +201,40 @@ class Batch:
         return f"Batch {self.number} of pipeline {self.plan.pipeline}"
 
 
-def next_step(me: Actor, batch: Batch | None, *, is_mine: bool, is_running: Callable[[RunKey], bool]) -> Step:
+def next_step(run: RunKey, batch: Batch | None, *, is_bound: bool, is_running: Callable[[RunKey], bool]) -> Step:
     """What a run does with a batch (STATE.md, rules 1, 3 and 4).
 
     :param batch: the one that this run is bound to, else the newest; ``None``: there is none.
-    :param is_mine: whether the run is bound to it.
     """
-    if batch is None or (batch.is_committed and not is_mine):
+    if batch is None or (batch.is_committed and not is_bound):
         return "plan next"
     if batch.is_committed:
-        return "do again" if batch.commits[0].by == me else "leave"
-    owner = batch.owner
-    is_other = owner.run is not None and owner != me
-    return "wait" if is_other and owner.run is not None and is_running(owner.run) else "do"
+        return "do again" if batch.commits[0].by == run else "leave"
+    return "wait" if batch.plan.by != run and is_running(batch.plan.by) else "do"
 
 
-# ── the key of a batch: 0000000007-20261122T022057-k3f9 ───────────────────────────────────────────────────────────────
-# Padded, so that keys compare as text. The number tells batches of one log apart, the rest those of two logs.
+# ── the key of a batch: 0000000007-4f1c9a2b7d30, of a shard 0000000007-0of4-4f1c9a2b7d30 ──────────────────────────────
+# The digits are the number plus the identity's base, first, so that keys sort as text.
 
 
-def new_key(number: int, at_ms: int, random: str) -> str:
-    """:param random: four characters of a to z and 0 to 9."""
-    return f"{number:010}-{datetime.fromtimestamp(at_ms // 1000, UTC):%Y%m%dT%H%M%S}-{random}"
+def new_key(digits: int, shard: tuple[int, int] | None, random: str) -> str:
+    """:param random: twelve hexadecimal digits; they tell batches of two logs apart."""
+    return f"{digits:010}-{'{}of{}-'.format(*shard) if shard else ''}{random}"
 
 
-def number_of(key: str) -> int:
-    """The number in a batch's key; 0 for anything else."""
-    match = KEY.fullmatch(key)
+def digits_of(key: str) -> int:
+    """The digits of a batch's key; 0 for anything else."""
+    match = _KEY.fullmatch(key)
     return int(match[1]) if match else 0
 
 
 # ── JSON ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_KINDS: Mapping[str, type[Plan | Claim | Commit]] = {"plan": Plan, "claim": Claim, "commit": Commit}
+_KINDS: Mapping[str, type[Plan | Commit]] = {"plan": Plan, "commit": Commit}
 
 
 def entry_to_dict(entry: Entry) -> dict[str, Any]:
-    match entry:
-        case Plan():
-            kind = "plan"
-        case Claim():
-            kind = "claim"
-        case Commit():
-            kind = "commit"
-        case _ as never:
-            assert_never(never)
-    return {"version": 1, "entry": kind, **as_json(entry)}
+    return {"version": 1, "entry": type(entry).__name__.lower(), **as_json(entry)}
 
 
 def entry_from_dict(data: Mapping[str, Any]) -> Entry:

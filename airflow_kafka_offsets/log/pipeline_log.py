@@ -2,13 +2,16 @@
 
 ::
 
-    <pipeline>/batches/<number / 100>/<number>/
-        <k>.json                       entry k: plan, claim or commit (the header)
-        <k>-<random>.ranges.json       the per-partition half of a plan or a commit
-        <n>-<random>.begun.json        attempt n of a Spark driver, and its <n>-<random>.report.json
-    <pipeline>/windows/<start>--<end>.json                    the number of the batch of that window
-    <pipeline>/runs/<dag>/<run>/<task>-<map index>.json       the number of the batch of that run
+    <pipeline>/pipeline/<k>.json                              identity k, and its <k>-<random>.ranges.json
     <pipeline>/jobs/<digest>.json                             what rows mean and where they go
+    <pipeline>/[<i>-of-<n>/]
+        batches/<number / 100>/<number>/
+            <k>.json                                          entry k: plan or commit (the header)
+            <k>-<random>.ranges.json                          the per-partition half of a plan or a commit
+            <n>-<random>.begun.json                           attempt n of a Spark driver, and its .report.json
+        windows/<start>--<end>.json                           the number of the batch of that window
+        runs/<dag>/<run>/<group or task>/<map index>.json     the number of the batch of that run
+        cleaned/<number>.json                                 batches up to this one are cleaned
 
 One mechanism: a name is created once and never changed. Of two writers exactly one wins; the other one looks again. A
 name whose creation decides something is never deleted either, or a late writer would create it a second time.
@@ -21,14 +24,22 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from airflow_kafka_offsets.errors import StoreDamaged
-from airflow_kafka_offsets.kafka_values import CommittedOffset, RunKey, TopicPartition
-from airflow_kafka_offsets.log.entries import Attempt, Batch, BodyName, Commit, Entry, entry_from_dict, entry_to_dict
+from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.log.entries import Attempt, Batch, BodyName, Entry, entry_from_dict, entry_to_dict
+from airflow_kafka_offsets.log.identity import (
+    Identity,
+    IdentityBody,
+    identity_body_from_dict,
+    identity_body_to_dict,
+    identity_from_dict,
+    identity_to_dict,
+)
 from airflow_kafka_offsets.log.reports import Report, report_from_dict
 from airflow_kafka_offsets.plan.body import (
-    Offset,
+    Offsets,
     PlanBody,
     body_from_dict,
     body_to_dict,
@@ -37,41 +48,125 @@ from airflow_kafka_offsets.plan.body import (
 )
 from airflow_kafka_offsets.progress_log import Progress
 from airflow_kafka_offsets.store.objects import create_object, encode, read_object, safe_name
-from airflow_kafka_offsets.store.protocol import Store, together
+from airflow_kafka_offsets.store.protocol import Store, together, unavailable
 
 _ENTRY = re.compile(r"([1-9][0-9]*)\.json")
 _ATTEMPT = re.compile(r"([1-9][0-9]*)-([a-z0-9]+)\.(begun|report)\.json")
+_SHARD = re.compile(r"(.+)/([0-9]+)-of-([1-9][0-9]*)")
 _GROUP = 100
 _AT_ONCE = 64
 T = TypeVar("T")
-Position = Mapping[TopicPartition, Offset]
-Body = PlanBody | Position | None
+
+
+class Head(NamedTuple):
+    """The end of a log in sequence, where numbers have no gaps and one batch at most is unfinished.
+
+    :ivar committed: the newest committed batch; ``unfinished``: the one behind it.
+    """
+
+    committed: Batch | None = None
+    unfinished: Batch | None = None
+
+    @property
+    def newest(self) -> Batch | None:
+        return self.unfinished or self.committed
+
+    @property
+    def next_number(self) -> int:
+        return 1 if self.newest is None else self.newest.number + (self.unfinished is None)
 
 
 class PipelineLog:
-    """The log of one pipeline. Entries and bodies never change, so each is read once.
+    """The log of one pipeline, or of one of its shards. What is created never changes, so each object is read once.
 
     :param pipeline_id: with ``/<i>-of-<n>`` for a shard.
     """
 
     def __init__(self, store: Store, pipeline_id: str) -> None:
         self.store, self.pipeline_id = store, pipeline_id
-        self.root = safe_name(pipeline_id)
+        found = _SHARD.fullmatch(pipeline_id)
+        self.name = found[1] if found else pipeline_id
+        self.shard = (int(found[2]), int(found[3])) if found else None
+        self.root = safe_name(self.name)
+        self._own = f"{self.root}/{found[2]}-of-{found[3]}" if found else self.root
         self._read: dict[str, Any] = {}
+
+    def of_shards(self, shards: int) -> list[PipelineLog]:
+        """The logs of all shards of this pipeline; this one for its own shard."""
+        names = [f"{self.name}/{i}-of-{shards}" for i in range(shards)] if shards > 1 else [self.name]
+        return [self if name == self.pipeline_id else PipelineLog(self.store, name) for name in names]
+
+    # ── the identity ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def identity(self, number: int | None = None) -> Identity | None:
+        """The current identity, or the one with this number.
+
+        :raises StoreDamaged: an older version of this package wrote the log.
+        """
+        if number is None:
+            numbers = [int(m[1]) for m in map(_ENTRY.fullmatch, self.store.list(f"{self.root}/pipeline")) if m]
+            if not numbers:
+                if not self.store.list(f"{self.root}/batches"):
+                    return None
+                if self.store.list(f"{self.root}/pipeline"):
+                    return self.identity()  # another run has created both in between
+                raise self._damaged(f"{self.root}/pipeline/1.json", "there are batches, and no identity")
+            number = max(numbers)
+        identity: Identity = self._object(f"{self.root}/pipeline/{number}.json", identity_from_dict)
+        return identity
+
+    def identity_body(self, identity: Identity) -> IdentityBody:
+        body: IdentityBody = self._body(f"{self.root}/pipeline", identity.ranges, identity_body_from_dict)
+        return body
+
+    def create_identity(self, identity: Identity) -> bool:
+        """``False``: another run created this number first; look again."""
+        return create_object(self.store, f"{self.root}/pipeline/{identity.number}.json", identity_to_dict(identity))
+
+    def write_identity_body(self, number: int, body: IdentityBody) -> BodyName:
+        return self._write(f"{self.root}/pipeline", number, identity_body_to_dict(body), body)
+
+    def later_identity(self, number: int) -> Identity | None:
+        """The current identity, if it is a later one than this."""
+        found = None
+        while (data := read_object(self.store, f"{self.root}/pipeline/{number + 1}.json")) is not None:
+            number, found = number + 1, identity_from_dict(data)
+        return found
+
+    def probe(self, identity: Identity) -> None:
+        """Ask of the store, once per pipeline, what can be probed: a name is created once, and listings show it.
+
+        :raises StoreUnavailable: it does not keep one of the two.
+        """
+        name = f"{self.root}/pipeline/{identity.number}.json"
+        if create_object(self.store, name, {"version": 1, "probe": secrets.token_hex(4)}):
+            raise unavailable(self.store, "create", name, "a second create of one name succeeded", retriable=False)
+        if f"{identity.number}.json" not in self.store.list(f"{self.root}/pipeline"):
+            raise unavailable(self.store, "list", name, "it was just created, and is not listed", retriable=False)
 
     # ── batches ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def folder(self, number: int) -> str:
-        return f"{self.root}/batches/{number // _GROUP:08}/{number:010}"
+        return f"{self._own}/batches/{number // _GROUP:08}/{number:010}"
 
     def newest(self) -> Batch | None:
         """The batch with the highest number; found by three listings, however many there are."""
         return next((batch for number in self.folders() if (batch := self.batch(number)) is not None), None)
 
+    def head(self, newest: Batch | None = None) -> Head:
+        """In sequence: the newest committed batch and the unfinished one.
+
+        :param newest: where it was looked at already.
+        """
+        newest = newest or self.newest()
+        if newest is None or newest.is_committed:
+            return Head(newest)
+        return Head(self.existing(newest.number - 1) if newest.number > 1 else None, newest)
+
     def folders(self) -> Iterator[int]:
         """The numbers that have a folder, the highest first. Of the first one there may be no plan yet."""
-        for group in reversed(self.store.list(f"{self.root}/batches")):
-            for folder in reversed(self.store.list(f"{self.root}/batches/{group.rstrip('/')}")):
+        for group in reversed(self.store.list(f"{self._own}/batches")):
+            for folder in reversed(self.store.list(f"{self._own}/batches/{group.rstrip('/')}")):
                 yield int(folder.rstrip("/"))
 
     def batch(self, number: int) -> Batch | None:
@@ -83,7 +178,8 @@ class PipelineLog:
             return None
         if numbers != list(range(1, len(numbers) + 1)):
             raise self._damaged(f"{folder}/{numbers[-1]}.json", f"entries {numbers} are not numbered without gaps")
-        entries = together(self.store, *(self._reader(f"{folder}/{k}.json", entry_from_dict) for k in numbers))
+        calls = (partial(self._object, f"{folder}/{k}.json", entry_from_dict) for k in numbers)
+        entries = together(self.store, *calls)
         found: dict[tuple[int, str], bool] = {}
         for name in names:
             if match := _ATTEMPT.fullmatch(name):
@@ -127,47 +223,39 @@ class PipelineLog:
 
     def append(self, number: int, k: int, entry: Entry) -> bool:
         """Create entry ``k`` of a batch. ``False``: another writer created it first; look again."""
-        return create_object(self.store, f"{self.folder(number)}/{k}.json", entry_to_dict(entry))
+        name = f"{self.folder(number)}/{k}.json"
+        if not create_object(self.store, name, entry_to_dict(entry)):
+            return False
+        self._read[name] = entry
+        return True
 
-    def write_body(self, number: int, k: int, body: PlanBody | Position) -> BodyName:
+    def write_body(self, number: int, k: int, body: PlanBody | Offsets) -> BodyName:
         """Write the per-partition half of entry ``k``, which names it; before the entry itself."""
         value = body_to_dict(body) if isinstance(body, PlanBody) else {"version": 1, "position": offsets_to_list(body)}
-        data = encode(value)
-        name = f"{k}-{secrets.token_hex(4)}.ranges.json"
-        self.store.create(f"{self.folder(number)}/{name}", data)
-        return BodyName(name, hashlib.sha256(data).hexdigest())
+        return self._write(self.folder(number), k, value, body)
 
     def body(self, batch: Batch) -> PlanBody:
         """The per-partition half of the current plan."""
-        return self._body_of(batch.number, batch.plan.ranges)
+        return self._plan_body(batch, batch.plan.ranges)
 
     def first_body(self, batch: Batch) -> PlanBody:
         """That of the batch's first plan, whatever became of it."""
-        return self._body_of(batch.number, batch.first_plan.ranges)
+        return self._plan_body(batch, batch.first_plan.ranges)
 
-    def seen(self, batch: Batch) -> Mapping[TopicPartition, CommittedOffset]:
-        """What the last plan, or a person's claim after it, says that the group held where it was not ours."""
-        named = (e.ranges for e in reversed(batch.entries) if not isinstance(e, Commit))
-        return self._body_of(batch.number, next(name for name in named if name is not None)).seen
-
-    def position_after(self, batch: Batch) -> Position:
+    def position_after(self, batch: Batch) -> Offsets:
         """The position that the batch's commit holds."""
         name = batch.commits[-1].ranges
-        if name is None:
-            return {}
-        found: Position = self._body(batch.number, name, lambda data: offsets_from_list(data["position"]))
+        return {} if name is None else self.position(batch.number, name)
+
+    def position(self, number: int, name: BodyName) -> Offsets:
+        """The position that a commit of this batch names."""
+        found: Offsets = self._body(self.folder(number), name, lambda data: offsets_from_list(data["position"]))
         return found
 
     def report(self, batch: Batch, attempt: Attempt) -> Report:
         name = f"{attempt.number}-{attempt.random}.report.json"
         report: Report = self._object(f"{self.folder(batch.number)}/{name}", report_from_dict)
         return report
-
-    def output_of(self, batch: Batch, attempt: Attempt) -> str | None:
-        """The output that a driver named when it began."""
-        name = f"{attempt.number}-{attempt.random}.begun.json"
-        output: str | None = self._object(f"{self.folder(batch.number)}/{name}", lambda data: data["output"])
-        return output
 
     # ── names ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -190,11 +278,21 @@ class PipelineLog:
         """Say which batch has a window, once."""
         return self._name(self._window(window), number)
 
+    def cleaned_up_to(self) -> int:
+        """The number up to which all batches are cleaned."""
+        names = self.store.list(f"{self._own}/cleaned")
+        return max((int(match[1]) for match in map(_ENTRY.fullmatch, names) if match), default=0)
+
+    def note_cleaned(self, number: int) -> None:
+        """It decides nothing: the next cleaning begins behind it."""
+        create_object(self.store, f"{self._own}/cleaned/{number}.json", {"version": 1, "batch": number})
+
     def _run(self, run: RunKey) -> str:
-        return f"{self.root}/runs/{safe_name(run.dag_id)}/{safe_name(run.run_id)}/{safe_name(run.task_id)}-{run.map_index}.json"  # noqa: E501
+        names = "/".join(map(safe_name, (run.dag_id, run.run_id, run.task_id)))
+        return f"{self._own}/runs/{names}/{run.map_index}.json"
 
     def _window(self, window: tuple[int, int]) -> str:
-        return f"{self.root}/windows/{window[0]}--{window[1]}.json"
+        return f"{self._own}/windows/{window[0]}--{window[1]}.json"
 
     def _number(self, name: str) -> int | None:
         found = read_object(self.store, name)
@@ -207,22 +305,26 @@ class PipelineLog:
         assert found is not None  # a name that was created is never deleted
         return found
 
-    # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── objects ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _body_of(self, number: int, name: BodyName) -> PlanBody:
-        body: PlanBody = self._body(number, name, body_from_dict)
+    def _write(self, folder: str, k: int, value: Mapping[str, Any], body: Any) -> BodyName:
+        data = encode(value)
+        name = f"{k}-{secrets.token_hex(4)}.ranges.json"
+        self.store.create(f"{folder}/{name}", data)
+        self._read[f"{folder}/{name}"] = body
+        return BodyName(name, hashlib.sha256(data).hexdigest())
+
+    def _plan_body(self, batch: Batch, name: BodyName) -> PlanBody:
+        body: PlanBody = self._body(self.folder(batch.number), name, body_from_dict)
         return body
 
-    def _body(self, number: int, name: BodyName, parse: Any) -> Any:
+    def _body(self, folder: str, name: BodyName, parse: Any) -> Any:
         def checked(data: Mapping[str, Any]) -> Any:
             if hashlib.sha256(encode(data)).hexdigest() != name.sha256:
                 raise ValueError(f"its digest is not {name.sha256}, which its header names")
             return parse(data)
 
-        return self._object(f"{self.folder(number)}/{name.name}", checked)
-
-    def _reader(self, name: str, parse: Any) -> Any:
-        return lambda: self._object(name, parse)
+        return self._object(f"{folder}/{name.name}", checked)
 
     def _object(self, name: str, parse: Any) -> Any:
         if name not in self._read:
@@ -243,16 +345,19 @@ class PipelineLog:
         )
 
 
-def pipelines_of(store: Store) -> list[str]:
-    """The folders of the pipelines in a checkpoint location, as :func:`safe_name` writes them."""
-    return [name.rstrip("/") for name in store.list("") if name.endswith("/")]
+def name_in(store: Store, folder: str) -> str | None:
+    """The name of the pipeline in a folder, whose own name may be cut; ``None``: there is none."""
+    first = read_object(store, f"{folder}/pipeline/1.json")
+    return None if first is None else str(first.get("pipeline"))
 
 
-def put_job(store: Store, pipeline_id: str, job: Mapping[str, Any]) -> str:
+def put_job(log: PipelineLog, job: Mapping[str, Any]) -> str:
     """Write what rows mean and where they go, once. Returns its digest."""
     data = encode(job)
     digest = hashlib.sha256(data).hexdigest()
-    name = f"{safe_name(pipeline_id)}/jobs/{digest}.json"
-    if store.get(name) is None:  # one request where it is there, as after the first run; to create it again takes two
-        store.create(name, data)
+    name = f"{log.root}/jobs/{digest}.json"
+    if (
+        log.store.get(name) is None
+    ):  # one request where it is there, as after the first run; to create it again takes two
+        log.store.create(name, data)
     return digest

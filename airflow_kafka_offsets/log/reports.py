@@ -1,8 +1,8 @@
 """What a Spark driver reports of a batch, and whether that proves that the batch is in the output.
 
-Verified: exactly one attempt has the highest number, a later one than any that a person or a reprocessing run has
-claimed, and it has a report for the current plan whose counts match. Per partition, rows + bad records + filtered =
-different offsets, and these and the gaps that a scan of Kafka showed are the offsets planned.
+Verified: exactly one attempt has the highest number, and it has a report for the current plan whose counts match. Per
+partition, rows + bad records + filtered = different offsets, and these and the gaps that a scan of Kafka showed are the
+offsets planned.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from airflow_kafka_offsets.errors import counted
-from airflow_kafka_offsets.json_columns import from_columns
+from airflow_kafka_offsets.json_columns import from_columns, read_as
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.log.entries import Attempt, Batch
+from airflow_kafka_offsets.log.entries import Attempt, Batch, Proof
 from airflow_kafka_offsets.plan.body import PlanBody
 
 
@@ -39,11 +39,15 @@ class Counts(NamedTuple):
 class Report:
     """
     :ivar job: the digest of the job object that the driver was given.
+    :ivar snapshot: the table's snapshot or version that has the rows; ``None``: not known.
+    :ivar proof: ``receipt``: the table's own commit says what was added; ``read back``: the rows were counted.
     """
 
     plan_id: str
     job: str | None
     output: str | None
+    snapshot: str | None = None
+    proof: Proof = "read back"
     counts: Mapping[TopicPartition, Counts] = field(default_factory=dict)
 
     def total(self, column: str) -> int:
@@ -60,7 +64,8 @@ def report_from_dict(data: Mapping[str, Any]) -> Report:
     if data["version"] != 1:
         raise ValueError(f"version {data['version']!r} is not known")
     counts = {tp: Counts(**row) for tp, row in from_columns(data["counts"], _COLUMNS)}
-    return Report(data["plan_id"], data["job"], data["output"], counts)
+    proof = read_as(Proof, data.get("proof", "read back"))
+    return Report(data["plan_id"], data["job"], data["output"], data.get("snapshot"), proof, counts)
 
 
 class Verdict(NamedTuple):
@@ -78,24 +83,19 @@ class Verdict(NamedTuple):
         return not self.problems
 
 
-def verify(batch: Batch, body: PlanBody, read: Callable[[Batch, Attempt], Report], after: int | None = None) -> Verdict:
-    """
-    :param after: only a later attempt verifies; ``None``: as the entries say.
-    """
-    after = batch.after if after is None else after
+def verify(batch: Batch, body: PlanBody, read: Callable[[Batch, Attempt], Report]) -> Verdict:
+    """Whether the batch's current plan is in the output."""
     highest = batch.highest_attempt
     top = [a for a in batch.attempts if a.number == highest]
     if not top:
-        return Verdict() if not body.offsets and not after else Verdict(problems=("no Spark job has begun it",))
-    if highest <= after:
-        return Verdict(problems=(f"attempts up to {after} no longer count, and no later Spark job has begun it",))
+        return Verdict(problems=("no Spark job has begun it",) if batch.has_records else ())
     if len(top) > 1:
         return Verdict(problems=(f"{len(top)} Spark jobs began attempt {highest} at once",))
     if not top[0].is_reported:
         return Verdict(problems=(f"attempt {highest} has not reported: its Spark job runs, has failed, or was killed",))
     report = read(batch, top[0])
     if report.plan_id != batch.plan.plan_id:
-        return Verdict(problems=(f"attempt {highest} read another plan of the batch",))
+        return Verdict(problems=(f"attempt {highest} has written another plan of the batch",))
     return Verdict(highest, report, tuple(_problems(body, report)))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from airflow_kafka_offsets.json_columns import from_columns, to_columns
-from airflow_kafka_offsets.kafka_values import CommittedOffset, OffsetRange, TopicPartition, grouped
+from airflow_kafka_offsets.kafka_values import OffsetRange, TopicPartition, grouped
 
 
 class Offset(NamedTuple):
@@ -24,31 +24,43 @@ class Offset(NamedTuple):
 Offsets = Mapping[TopicPartition, Offset]
 
 
+def is_other_topic(offset: Offset, tp: TopicPartition, topic_ids: Mapping[str, str | None]) -> bool:
+    """Whether an offset is of a topic that was deleted and created again; no, where either id is not known."""
+    now = topic_ids.get(tp.topic)
+    return offset.topic_id is not None and now is not None and offset.topic_id != now
+
+
 class PlannedRange(NamedTuple):
-    """What a batch reads of one partition: ``[start, end)``; the leader epoch under which the end was looked up."""
+    """What a batch reads of one partition: ``[start, end)``.
+
+    :ivar leader_epoch: under which the end was looked up.
+    :ivar log_end: where the log ended then: what was left unread, should the topic end.
+    """
 
     start: int
     end: int
     leader_epoch: int | None = None
+    log_end: int | None = None
 
 
-Kind = Literal["lost", "skipped", "again"]
+DecisionKind = Literal["lost", "skipped", "again", "hidden"]
 
 
 class Decision(NamedTuple):
     """Offsets that a batch does not read although its position has them next, or that it reads again.
 
-    :ivar end: ``None`` where it is not known: the topic was re-created.
+    ``hidden``, by window: records that are gone and may have been this window's. Later plans of the batch keep it,
+    because they cannot find it again.
+
+    :ivar end: ``None`` where it is not known: the topic ended.
     :ivar by: whose decision it is, in words.
-    :ivar keep: whether later plans of the batch keep it, because they cannot find it again.
     """
 
     partition: TopicPartition
     start: int
     end: int | None
-    kind: Kind
+    kind: DecisionKind
     by: str
-    keep: bool = False
 
 
 class Stretch(NamedTuple):
@@ -70,7 +82,6 @@ class PlanBody:
     :ivar ranges: what the job reads; also empty ranges of partitions that were asked for.
     :ivar resume_from: the position that the plan starts at, also of partitions that it does not read.
     :ivar skips: offsets inside the ranges that the job must not write, by a person's decision.
-    :ivar seen: what the group held where that was not this pipeline's; an acknowledgement replaces it.
     :ivar covered: by window: what the pipeline has taken so far, this window included.
     """
 
@@ -78,7 +89,6 @@ class PlanBody:
     resume_from: Offsets = field(default_factory=dict)
     skips: Skips = field(default_factory=dict)
     decisions: tuple[Decision, ...] = ()
-    seen: Mapping[TopicPartition, CommittedOffset] = field(default_factory=dict)
     covered: tuple[Stretch, ...] = ()
 
     def planned(self, tp: TopicPartition) -> int:
@@ -95,7 +105,7 @@ class PlanBody:
     @property
     def given_up(self) -> dict[str, int]:
         """Offsets by kind of decision; a decision of unknown end counts as one."""
-        counts = {"lost": 0, "skipped": 0, "again": 0}
+        counts = {"lost": 0, "skipped": 0, "again": 0, "hidden": 0}
         for one in self.decisions:
             counts[one.kind] += 1 if one.end is None else one.end - one.start
         return counts
@@ -116,17 +126,10 @@ def body_to_dict(body: PlanBody) -> dict[str, Any]:
     skips = [(tp, s.start_offset, s.end_offset) for tp in sorted(body.skips) for s in body.skips[tp]]
     return {
         "version": 1,
-        "ranges": to_columns(("start", "end", "leader_epoch"), body.ranges),
+        "ranges": to_columns(PlannedRange._fields, body.ranges),
         "skips": _repeated(skips, ("start", "end")),
         "resume_from": offsets_to_list(body.resume_from),
-        "exceptions": _repeated(
-            [(d.partition, d.start, d.end, d.kind, d.by, d.keep) for d in body.decisions],
-            ("start", "end", "kind", "by", "keep"),
-        ),
-        "seen": to_columns(
-            ("offset", "leader_epoch", "metadata"),
-            {tp: (c.offset, c.leader_epoch, c.metadata) for tp, c in body.seen.items()},
-        ),
+        "decisions": _repeated(body.decisions, _DECISION),
         "covered": [
             {
                 "start": s.start_ms,
@@ -144,13 +147,11 @@ def body_from_dict(data: Mapping[str, Any]) -> PlanBody:
     if data["version"] != 1:
         raise ValueError(f"version {data['version']!r} is not known")
     skips = grouped((tp, OffsetRange(start, end)) for tp, start, end in _rows(data["skips"], ("start", "end")))
-    columns = ("start", "end", "kind", "by", "keep")
     return PlanBody(
         ranges={tp: PlannedRange(**row) for tp, row in from_columns(data["ranges"], _RANGE)},
         resume_from=offsets_from_list(data["resume_from"]),
         skips={tp: tuple(ranges) for tp, ranges in skips.items()},
-        decisions=tuple(Decision(*row) for row in _rows(data["exceptions"], columns)),
-        seen={tp: CommittedOffset(**row) for tp, row in from_columns(data["seen"], _COMMITTED)},
+        decisions=tuple(Decision(*row) for row in _rows(data["decisions"], _DECISION)),
         covered=tuple(
             Stretch(s["start"], s["end"], offsets_from_list(s["from"]), offsets_from_list(s["to"]))
             for s in data["covered"]
@@ -158,8 +159,13 @@ def body_from_dict(data: Mapping[str, Any]) -> PlanBody:
     )
 
 
-_RANGE = {"start": (int, False), "end": (int, False), "leader_epoch": (int | None, False)}
-_COMMITTED = {"offset": (int, False), "leader_epoch": (int | None, False), "metadata": (str, False)}
+_RANGE = {
+    "start": (int, False),
+    "end": (int, False),
+    "leader_epoch": (int | None, False),
+    "log_end": (int | None, False),
+}
+_DECISION = Decision._fields[1:]
 
 
 def offsets_to_list(offsets: Offsets) -> list[dict[str, Any]]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from shlex import quote
 from typing import NamedTuple, TypeVar, assert_never
 
-from airflow_kafka_offsets.errors import DataLoss, EndBeforeStart, NoCommittedOffset, PartitionsRefused, counted
+from airflow_kafka_offsets.errors import EndBeforeStart, NoCommittedOffset, PartitionsRefused, counted
 from airflow_kafka_offsets.kafka_values import CommittedOffset, PartitionSnapshot, TopicPartition
 from airflow_kafka_offsets.plan.body import Decision, Offset
 from airflow_kafka_offsets.request import GroupStart, OffsetsStart, Request, TimeStart
@@ -31,7 +30,7 @@ class Facts:
     :ivar end_committed: of the group that the end names.
     :ivar at_start: the first offset at or after the start's time; absent where there is no such record.
     :ivar at_end: the same for the end's time.
-    :ivar cuts: the first offset from which on the log is another one than the one that the offset was taken from.
+    :ivar truncated: the first offset that differs, where a log was truncated below a known offset (KIP-320).
     """
 
     snapshots: Mapping[TopicPartition, PartitionSnapshot]
@@ -40,19 +39,20 @@ class Facts:
     end_committed: Committed | None = None
     at_start: Mapping[TopicPartition, int] = field(default_factory=dict)
     at_end: Mapping[TopicPartition, int] = field(default_factory=dict)
-    cuts: Mapping[TopicPartition, int] = field(default_factory=dict)
-
-    def is_recreated(self, tp: TopicPartition, at: Offset) -> bool:
-        """Whether the topic is another one than the offset's; no, where either id is not known."""
-        now = self.topic_ids.get(tp.topic)
-        return at.topic_id is not None and now is not None and at.topic_id != now
+    truncated: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
-class Placed(NamedTuple):
-    """Where a range starts, and what that gives up or reads again."""
+class ValidatedStart(NamedTuple):
+    """Where a range starts, and what that gives up or reads again.
+
+    :ivar loss: a sentence: records from the offset on are gone, or are others; ``on_data_loss`` decides.
+    :ivar is_refused: whatever that says, a person has to decide.
+    """
 
     start: int
     decisions: tuple[Decision, ...] = ()
+    loss: str | None = None
+    is_refused: bool = False
 
 
 def for_each(partitions: Iterable[TopicPartition], decide: Callable[[TopicPartition], T]) -> dict[TopicPartition, T]:
@@ -115,26 +115,22 @@ def _committed(want: Request, facts: Facts, tp: TopicPartition, group_id: str | 
     )
 
 
-def place(want: Request, facts: Facts, tp: TopicPartition, at: Offset) -> Placed:
-    """Validate an offset against the log (C6, C7, E1-E7).
-
-    :raises DataLoss: records from this offset on are gone, or are others, and ``on_data_loss`` is ``fail``.
-    """
-    log, by = facts.snapshots[tp], f"on_data_loss={want.on_data_loss}"
-    first, end = log.log_start_offset, log.high_watermark
-    recreated, cut = facts.is_recreated(tp, at), facts.cuts.get(tp, at.offset)
+def validate_start(want: Request, facts: Facts, tp: TopicPartition, at: Offset) -> ValidatedStart:
+    """Validate an offset against the log (C6, C7, E1-E7). Its topic is the one that is there."""
+    log = facts.snapshots[tp]
+    first, end, cut = log.log_start_offset, log.high_watermark, facts.truncated.get(tp, at.offset)
     resets = True  # whether Kafka's consumer would apply auto.offset.reset
-    if recreated:
-        left, line = first, f"{tp}: the topic was deleted and created again, so offset {at.offset} is another topic's"
-    elif at.leader_epoch is not None and log.leader_epoch is not None and at.leader_epoch > log.leader_epoch:
-        raise DataLoss(  # E6: a consumer would wait for ever for so new a leader
-            [f"{tp}: offset {at.offset} has leader epoch {at.leader_epoch}, above the leader's {log.leader_epoch}"],
-            "The log was restored from an older copy, or the offset was copied from another cluster. Set the position: "
-            f"{reset_line(want.pipeline_id)}",
+    if at.leader_epoch is not None and log.leader_epoch is not None and at.leader_epoch > log.leader_epoch:
+        line = (  # E6: a consumer would wait for ever for so new a leader
+            f"{tp}: offset {at.offset} has leader epoch {at.leader_epoch}, above the leader's {log.leader_epoch}: the "
+            "log was restored from an older copy, or the offset was copied from another cluster"
         )
-    elif cut < at.offset:  # KIP-320: a consumer goes on at the cut, and never resets
+        return ValidatedStart(min(max(at.offset, first), end), (), line, is_refused=True)
+    if cut < at.offset:  # KIP-320: a consumer goes on there, and never resets
         left, resets = max(cut, first), False
-        line = f"{tp}: the log was cut (unclean leader election): offsets {cut} to {at.offset} are other records now"
+        line = (
+            f"{tp}: the log was truncated (unclean leader election): offsets {cut} to {at.offset} are other records now"
+        )
     elif at.offset < first:
         left = first
         lost = counted(first - at.offset, "offset")
@@ -143,37 +139,20 @@ def place(want: Request, facts: Facts, tp: TopicPartition, at: Offset) -> Placed
         left, resets = (first, True) if at.leader_epoch is None else (end, False)  # KIP-320: with an epoch, at the end
         line = f"{tp}: start offset {at.offset} is beyond the end of the log, {end}"
     else:
-        return Placed(at.offset)
-    if want.on_data_loss == "fail":
-        raise DataLoss(
-            [line],
-            'Restore the records, or accept the loss: on_data_loss="advance" goes on at the first record that is left, '
-            f'"reset" where otherwise= says. By hand: {reset_line(want.pipeline_id)}',
-        )
+        return ValidatedStart(at.offset)
     if resets and want.on_data_loss == "reset":
         left = log.end_offset if want.otherwise == "latest" else first
-    return Placed(left, moved(tp, at.offset, left, first, by, recreated=recreated))
+    return ValidatedStart(left, moved(tp, at.offset, left, first, f"on_data_loss={want.on_data_loss}"), line)
 
 
-def moved(
-    tp: TopicPartition, before: int, start: int, log_start: int, by: str, *, recreated: bool = False
-) -> tuple[Decision, ...]:
-    """What it means that a partition goes on at ``start`` instead of ``before``."""
+def moved(tp: TopicPartition, before: int, start: int, log_start: int, by: str) -> tuple[Decision, ...]:
+    """What it means that a partition resumes at ``start`` instead of ``before``."""
     gone = min(log_start, start)
-    lost: tuple[Decision, ...] = ()
-    if recreated:
-        lost, before = (Decision(tp, before, None, "lost", by),), log_start
-    elif before < gone:
-        lost = (Decision(tp, before, gone, "lost", by),)
-    seen = max(before, gone)
-    if start > seen:
-        return (*lost, Decision(tp, seen, start, "skipped", by))
+    lost = (Decision(tp, before, gone, "lost", by),) if before < gone else ()
+    unread = max(before, gone)
+    if start > unread:
+        return (*lost, Decision(tp, unread, start, "skipped", by))
     return (*lost, Decision(tp, start, before, "again", by)) if start < before else lost
-
-
-def reset_line(pipeline_id: str, start: str = "earliest") -> str:
-    """The command that sets a position, to copy."""
-    return f"kafka-offsets reset {quote(pipeline_id)} --start {start}"
 
 
 # ── end ───────────────────────────────────────────────────────────────────────────────────────────────────────────────

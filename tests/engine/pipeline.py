@@ -6,14 +6,15 @@ The driver keeps to the job contract's protocol and writes nothing but counts, w
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.engine.commit import Committed, commit
-from airflow_kafka_offsets.engine.resolve import resolve
-from airflow_kafka_offsets.engine.work import Nothing, Work
+from airflow_kafka_offsets.engine.turn import resolve
+from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
 from airflow_kafka_offsets.json_columns import to_columns
 from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
@@ -44,16 +45,26 @@ def committed(cluster: InMemoryCluster) -> dict[int, int]:
 
 @dataclass
 class AirflowOfTests:
-    """Which DAG runs are running, and whether the task has succeeded before."""
+    """Which runs are running, and the last key that the task has planned.
+
+    :ivar forgets: whether its XComs are purged.
+    """
 
     running: set[str] = field(default_factory=set)
-    has_succeeded_before: bool = False
+    planned: str | None = None
+    user: str | None = "maria"
 
     def is_running(self, run: RunKey) -> bool:
         return run.run_id in self.running
 
-    def has_succeeded(self) -> bool:
-        return self.has_succeeded_before
+    def last_planned_key(self) -> str | None:
+        return self.planned
+
+    def triggering_user(self) -> str | None:
+        return self.user
+
+    def ways_past(self) -> str:
+        return ""
 
 
 @dataclass
@@ -64,8 +75,9 @@ class Pipeline:
     parameters: dict[str, Any] = field(default_factory=dict)
     store: Store = field(default_factory=MemoryStore)
     airflow: AirflowOfTests = field(default_factory=AirflowOfTests)
-    output: str | None = "files:/lake/orders"
+    output: str | None = "delta:/lake/orders"
     connection: dict[str, Any] = field(default_factory=dict)
+    remembers: bool = True
     _runs: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     @property
@@ -73,42 +85,56 @@ class Pipeline:
         """As another process opens it."""
         return PipelineLog(self.store, self.request().pipeline_id)
 
-    def request(self, conf: Mapping[str, Any] | None = None, interval: Any = None, **changed: Any) -> Request:
+    def request(
+        self, conf: Mapping[str, Any] | None = None, interval: Any = None, output: str | None = "", **changed: Any
+    ) -> Request:
         defaults = {"topics": [TOPIC], "group_id": "lake", "start": "earliest", "pipeline_id": "orders"}
-        context = RunContext(self.cluster.now_ms, interval, conf or {})
-        return parse_request({**defaults, **self.parameters, **changed}, context, self.connection)
+        context = RunContext(self.cluster.now_ms, interval, conf)
+        writes = self.output if output == "" else output
+        return parse_request({**defaults, **self.parameters, **changed}, context, self.connection, writes)
 
     def window(self, start_ms: int, end_ms: int, **changed: Any) -> Request:
         bounds = {"start": Timestamp(), "end": Timestamp(), "group_id": None}
         return self.request(interval=(start_ms, end_ms), **{**bounds, **changed})
 
     def run(self, name: str | None = None) -> RunKey:
-        return RunKey("dag", name or f"run{next(self._runs)}", "resolve")
+        return RunKey("dag", name or f"run{next(self._runs)}", "orders")
 
-    def resolve(self, run: str | None = None, want: Request | None = None, **changed: Any) -> Work | Nothing:
+    def resolve(self, run: str | None = None, want: Request | None = None, **changed: Any) -> ResolvedBatch | NoBatch:
         want = want or self.request(**changed)
         kafka: Cluster = self.cluster
-        return resolve(want, self.run(run), PipelineLog(self.store, want.pipeline_id), kafka, self.airflow)
+        done = resolve(want, self.run(run), PipelineLog(self.store, want.pipeline_id), kafka, self.airflow)
+        if isinstance(done, ResolvedBatch) and not done.batch.is_committed and self.remembers:
+            self.airflow.planned = done.key
+        return done
 
-    def work(self, run: str | None = None, want: Request | None = None, **changed: Any) -> Work:
+    def act(self, run: str | None = None, *, after: int, reason: str = "why", **acts: Any) -> ResolvedBatch | NoBatch:
+        """A run whose conf has these acts."""
+        return self.resolve(run, conf=conf_of(after, **{"reason": reason, **acts}))
+
+    def run_printed(self, error: Exception, run: str | None = None, **changed: Any) -> ResolvedBatch | NoBatch:
+        """A run with the first conf that a refusal prints, as it stands."""
+        return self.resolve(run, conf=printed_confs(error)[0], **changed)
+
+    def work(self, run: str | None = None, want: Request | None = None, **changed: Any) -> ResolvedBatch:
         work = self.resolve(run, want, **changed)
-        assert isinstance(work, Work), work
+        assert isinstance(work, ResolvedBatch), work
         return work
 
-    def commit(self, work: Work, job: str | None = None) -> Committed:
+    def commit(self, work: ResolvedBatch, job: str | None = None) -> Committed:
         log = PipelineLog(self.store, work.batch.plan.pipeline)
         return commit(work.given(job=job), log, self.cluster)
 
-    def whole_run(self, run: str | None = None, want: Request | None = None, **changed: Any) -> Work | Nothing:
+    def whole_run(self, run: str | None = None, want: Request | None = None, **changed: Any) -> ResolvedBatch | NoBatch:
         """Resolve, Spark and commit."""
         work = self.resolve(run, want, **changed)
-        if isinstance(work, Work):
+        if isinstance(work, ResolvedBatch):
             if work.starts_job:
                 self.drive(work)
             self.commit(work)
         return work
 
-    def begin(self, work: Work, output: str | None = None, job: str | None = None) -> str:
+    def begin(self, work: ResolvedBatch, output: str | None = None, job: str | None = None) -> str:
         """A driver begins an attempt. Returns the attempt's name."""
         batch = PipelineLog(self.store, work.batch.plan.pipeline).existing(work.batch.number)
         name = f"{batch.highest_attempt + 1}-{next(self._runs):04}"
@@ -118,7 +144,7 @@ class Pipeline:
 
     def report(
         self,
-        work: Work,
+        work: ResolvedBatch,
         attempt: str,
         counts: Mapping[TopicPartition, Counts] | None = None,
         output: str | None = None,
@@ -134,12 +160,24 @@ class Pipeline:
         }
         create_object(self.store, f"{work.log.folder(work.batch.number)}/{attempt}.report.json", report)
 
-    def drive(self, work: Work, output: str | None = None, job: str | None = None) -> None:
+    def drive(self, work: ResolvedBatch, output: str | None = None, job: str | None = None) -> None:
         """A driver that does all that was planned."""
         self.report(work, self.begin(work, output, job), None, output, job)
 
 
-def whole_counts(work: Work) -> dict[TopicPartition, Counts]:
+def conf_of(after: int, pipeline: str = "orders", **acts: Any) -> dict[str, Any]:
+    """A conf as a person writes it."""
+    return {"pipeline": pipeline, "after": after, "reason": "why", **acts}
+
+
+def printed_confs(error: Exception) -> list[Any]:
+    """The confs that a refusal prints, each on a line of its own."""
+    return [
+        json.loads(line)["kafka_offsets"] for line in str(error).splitlines() if line.startswith('{"kafka_offsets"')
+    ]
+
+
+def whole_counts(work: ResolvedBatch) -> dict[TopicPartition, Counts]:
     """What a driver counts that wrote each planned offset once."""
     return {
         tp: Counts(rows=planned, offsets=planned, first=r.start, last=r.end - 1)
@@ -148,6 +186,6 @@ def whole_counts(work: Work) -> dict[TopicPartition, Counts]:
     }
 
 
-def ranges_of(work: Work) -> dict[int, tuple[int, int]]:
+def ranges_of(work: ResolvedBatch) -> dict[int, tuple[int, int]]:
     """Start and end by partition, of a plan of one topic."""
     return {tp.partition: (r.start, r.end) for tp, r in work.body.ranges.items()}

@@ -5,13 +5,22 @@ from collections import Counter
 
 import pytest
 
+from airflow_kafka_offsets.engine import windows
 from airflow_kafka_offsets.engine.history import unfinished
-from airflow_kafka_offsets.engine.work import Nothing, Work
-from airflow_kafka_offsets.errors import CheckpointLost, ClusterChanged, DataLoss, OverlappingRun, WindowRefused
+from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
+from airflow_kafka_offsets.errors import (
+    CheckpointLost,
+    DataLoss,
+    InvalidRequest,
+    OtherPipeline,
+    OverlappingRun,
+    WindowRefused,
+)
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.plan import window as windows
+from airflow_kafka_offsets.store.memory import MemoryStore
+from airflow_kafka_offsets.times import iso
 from tests.cluster.memory import InMemoryCluster
-from tests.engine.pipeline import HOUR, TOPIC, Pipeline, ranges_of, tp
+from tests.engine.pipeline import HOUR, TOPIC, Pipeline, printed_confs, ranges_of, tp
 
 T0 = 1_800_000_000_000 - 24 * HOUR
 
@@ -20,7 +29,9 @@ def at(hour: float) -> int:
     return int(T0 + hour * HOUR)
 
 
-def plan(pipeline: Pipeline, start: float, end: float, run: str | None = None, **changed: object) -> Work | Nothing:
+def plan(
+    pipeline: Pipeline, start: float, end: float, run: str | None = None, **changed: object
+) -> ResolvedBatch | NoBatch:
     run = run or f"window {start}"
     return pipeline.whole_run(run, pipeline.window(at(start), at(end), **changed))
 
@@ -79,7 +90,7 @@ def test_windows_are_open_side_by_side(cluster: InMemoryCluster, pipeline: Pipel
 
 
 def test_a_window_without_records_is_a_batch_too(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    assert isinstance(plan(pipeline, 0, 1), Nothing)
+    assert isinstance(plan(pipeline, 0, 1), NoBatch)
     assert pipeline.log.newest().is_committed
     cluster.produce(tp(0), [at(0.5)])
     assert ranges_of(plan(pipeline, 1, 2))[0] == (0, 1)  # late
@@ -95,7 +106,7 @@ def test_an_overlapping_window_is_refused_and_says_what_is_free(
     if window[1] > 1:
         free = {"window": [at(1), at(window[1])]}
         work = pipeline.resolve("c", pipeline.window(at(window[0]), at(window[1]), conf=free))
-        assert isinstance(work, Nothing)
+        assert isinstance(work, NoBatch)
         assert pipeline.log.newest().plan.window == (at(1), at(window[1]))
 
 
@@ -118,40 +129,6 @@ def test_a_new_partition_is_read_by_the_window_that_extends_to_the_right(
     assert ranges_of(plan(pipeline, 1, 2))[3] == (0, 2)
 
 
-def test_a_partition_that_a_run_does_not_ask_for_is_not_lost(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    cluster.produce(tp(0), [at(0.5), at(1.5), at(2.5)])
-    plan(pipeline, 0, 1)
-    plan(pipeline, 1, 2, exclude=["orders-0"])
-    assert ranges_of(plan(pipeline, 2, 3))[0] == (1, 3)
-
-
-def test_old_cuts_that_differ_where_a_run_does_not_ask_are_refused(
-    cluster: InMemoryCluster, pipeline: Pipeline
-) -> None:
-    cluster.produce(tp(0), [at(0.5), at(1.5), at(2.5)])
-    plan(pipeline, 0, 1)
-    plan(pipeline, 2, 3)
-    with pytest.raises(WindowRefused, match="orders-0"):
-        plan(pipeline, 1, 2, exclude=["orders-0"])
-
-
-def test_what_lies_between_old_cuts_of_a_deleted_topic_is_lost(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    cluster.create_topic("payments")
-    cluster.produce(tp(0, "payments"), [at(0.5), at(1.5), at(2.5)])
-    both = {"topics": [TOPIC, "payments"]}
-    plan(pipeline, 0, 1, **both)
-    plan(pipeline, 2, 3, **both)
-    cluster.delete_topic("payments")
-    with pytest.raises(DataLoss, match="payments-0"):
-        plan(pipeline, 1, 2)
-    plan(pipeline, 1, 2, on_data_loss="advance")
-    body = pipeline.log.body(pipeline.log.existing(3))
-    assert [(d.partition, d.start, d.end, d.keep) for d in body.decisions] == [(tp(0, "payments"), 1, 2, True)]
-    plan(pipeline, 5, 6)  # no neighbour: the topic's cut keeps its id
-    stretch = pipeline.log.body(pipeline.log.existing(4)).covered[-1]
-    assert stretch.start_cut[tp(0, "payments")] == (3, None, body.covered[0].end_cut[tp(0, "payments")].topic_id)
-
-
 def test_records_that_are_gone_before_a_new_cut_are_data_loss(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
     cluster.produce(tp(0), [at(0.5), at(1.2), at(1.5), at(2.5)])
     plan(pipeline, 0, 1)
@@ -166,7 +143,7 @@ def test_planning_again_keeps_both_cuts(cluster: InMemoryCluster, pipeline: Pipe
     cluster.produce(tp(0), [at(0.1), at(0.5), at(1.5)])
     work = pipeline.work("a", pipeline.window(at(0), at(1)))
     cluster.delete_records(tp(0), 3)
-    assert isinstance(pipeline.resolve("a", pipeline.window(at(0), at(1), on_data_loss="advance")), Nothing)
+    assert pipeline.work("a", pipeline.window(at(0), at(1), on_data_loss="advance")).starts_job  # rows may be there
     batch = pipeline.log.newest()
     body = pipeline.log.body(batch)
     assert (batch.plan.key, body.ranges[tp(0)][:2]) == (work.key, (2, 2))
@@ -178,72 +155,84 @@ def test_a_re_created_topic_is_read_from_its_start(cluster: InMemoryCluster, pip
     plan(pipeline, 0, 1)
     cluster.recreate_topic(TOPIC)
     cluster.produce(tp(0), [at(1.2), at(1.3)])
-    with pytest.raises(DataLoss, match="re-created"):
+    with pytest.raises(DataLoss, match="deleted and created again") as refused:
         plan(pipeline, 1, 2)
-    assert ranges_of(plan(pipeline, 1, 2, on_data_loss="advance"))[0] == (0, 2)
+    [conf] = printed_confs(refused.value)
+    assert ranges_of(plan(pipeline, 1, 2, conf=conf))[0] == (0, 2)
 
 
-def test_a_window_before_one_of_the_former_topic_has_lost_what_lies_between(
-    cluster: InMemoryCluster, pipeline: Pipeline
-) -> None:
+def test_windows_of_an_ended_topic_count_as_none_for_the_new_one(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
     cluster.produce(tp(0), [at(hour + 0.5) for hour in range(4)])
     plan(pipeline, 0, 1)
     plan(pipeline, 3, 4)
     cluster.recreate_topic(TOPIC)
-    cluster.produce(tp(0), [at(1.7), at(2.5)])
-    with pytest.raises(DataLoss):
-        plan(pipeline, 2, 3)
-    plan(pipeline, 2, 3, on_data_loss="advance")
-    second, third = (pipeline.log.body(pipeline.log.existing(number)) for number in (2, 3))
-    assert third.ranges[tp(0)][:2] == (3, 3)
-    assert third.resume_from[tp(0)] == (1, None, second.resume_from[tp(0)].topic_id)
-    assert [(d.start, d.end) for d in third.decisions] == [(1, 3)]
+    cluster.produce(tp(0), [at(1.7), at(2.5), at(4.5)])
+    assert isinstance(plan(pipeline, 2, 3, on_data_loss="advance"), NoBatch)  # the cut behind it has nothing of it
+    assert ranges_of(plan(pipeline, 4, 5))[0] == (0, 3)
 
 
-def test_a_window_from_the_new_topic_to_the_former_one_has_lost_the_former_ones_records(
-    cluster: InMemoryCluster, pipeline: Pipeline
-) -> None:
-    cluster.produce(tp(0), [at(hour + 0.5) for hour in range(4)])
-    plan(pipeline, 3, 4)
-    cluster.recreate_topic(TOPIC)
-    cluster.produce(tp(0), [at(1.7), at(2.5)])
-    plan(pipeline, 1, 2, on_data_loss="advance")
-    plan(pipeline, 2, 3, on_data_loss="advance")
-    body = pipeline.log.body(pipeline.log.existing(3))
-    assert body.ranges[tp(0)][:2] == (0, 0)
-    assert [(d.start, d.end, d.keep) for d in body.decisions] == [(0, 3, True)]
+def test_a_window_of_a_topic_that_ended_under_it_is_lost_and_said(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    cluster.create_topic("payments")
+    cluster.produce(tp(0, "payments"), [at(0.5)])
+    both = {"topics": [TOPIC, "payments"]}
+    pipeline.work("a", pipeline.window(at(0), at(1), **both))
+    cluster.delete_topic("payments")
+    with pytest.raises(DataLoss, match="payments-0: the topic was deleted") as refused:
+        pipeline.resolve("a", pipeline.window(at(0), at(1), **both))
+    pipeline.resolve("b", pipeline.window(at(0), at(1), conf=printed_confs(refused.value)[0], **both))
+    decisions = pipeline.log.body(pipeline.log.newest()).decisions
+    assert [d[:4] for d in decisions] == [(tp(0, "payments"), 0, 1, "lost")]
 
 
-def test_the_oldest_of_many_stretches_are_merged_and_what_lies_between_is_said(
+def test_more_than_the_most_stretches_are_refused_until_a_gap_is_filled(
     cluster: InMemoryCluster, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(windows, "MOST_STRETCHES", 2)
     cluster.produce(tp(0), [at(hour + 0.5) for hour in range(6)])
     plan(pipeline, 0, 1)
     plan(pipeline, 2, 3)
-    work = plan(pipeline, 4, 5)
-    assert [(d.kind, d.start, d.end, d.keep) for d in work.body.decisions] == [("skipped", 1, 2, True)]
-    with pytest.raises(WindowRefused):
-        plan(pipeline, 1, 2)
+    with pytest.raises(WindowRefused, match="Fill a gap first"):
+        plan(pipeline, 4, 5)
+    plan(pipeline, 1, 2)
+    assert ranges_of(plan(pipeline, 4, 5))[0] == (4, 5)
 
 
-def test_an_acknowledgement_of_a_run_is_of_its_own_window(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    cluster.produce(tp(0), [at(0.5), at(1.5)])
-    works = [pipeline.work(f"w{hour}", pipeline.window(at(hour), at(hour + 1))) for hour in range(2)]
-    for work in works:
-        pipeline.begin(work)
-    pipeline.work("w0", pipeline.window(at(0), at(1), conf={"acknowledge": "the output was moved"}))
-    assert [pipeline.log.existing(number).acknowledged for number in (1, 2)] == [1, 0]
-
-
-def test_a_lost_log_and_another_cluster_are_refused(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    pipeline.airflow.has_succeeded_before = True
-    with pytest.raises(CheckpointLost):
-        plan(pipeline, 0, 1)
-    plan(pipeline, 0, 1, conf={"acknowledge": "the location is new"})
+def test_another_cluster_or_subscription_is_another_pipeline(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    plan(pipeline, 0, 1)
+    cluster.create_topic("payments")
+    with pytest.raises(OtherPipeline, match="It reads topics orders, and this request topics orders, payments"):
+        plan(pipeline, 1, 2, topics=[TOPIC, "payments"])
     cluster.cluster_id = "another"
-    with pytest.raises(ClusterChanged):
+    with pytest.raises(OtherPipeline, match="the connection leads to another"):
         plan(pipeline, 1, 2)
+
+
+def test_exclude_group_and_cap_do_not_go_with_windows(pipeline: Pipeline) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        pipeline.window(at(0), at(1), group_id="lake", max_records=5, exclude=["orders-0"])
+    assert [problem.split(" cannot")[0] for problem in refused.value.problems] == ["group_id", "max_records", "exclude"]
+
+
+def test_after_a_lost_log_earlier_windows_are_refused(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    cluster.produce(tp(0), [at(0.5), at(1.5)])
+    plan(pipeline, 0, 1)
+    pipeline.store = MemoryStore()
+    with pytest.raises(CheckpointLost, match="is known to Airflow") as refused:
+        plan(pipeline, 1, 2)
+    [conf] = printed_confs(refused.value)
+    assert conf["acknowledge"]["windows_from"] == iso(at(1))
+    work = plan(pipeline, 1, 2, conf=conf)
+    assert (ranges_of(work)[0], work.batch.plan.bases) == ((1, 2), (0, 1))
+    with pytest.raises(WindowRefused, match="a lost log may have had it"):
+        plan(pipeline, 0, 1)
+
+
+def test_a_record_of_the_future_before_the_first_window_hides_nothing(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    """A start takes Kafka's answer as it is: what lies behind the wrong clock is read."""
+    cluster.produce(tp(0), [at(999), *(at(hour + 0.5) for hour in range(3))])
+    assert ranges_of(plan(pipeline, 0, 1))[0] == (0, 4)
 
 
 def test_a_run_that_was_killed_before_it_named_its_window_is_helped(
@@ -269,7 +258,7 @@ def test_every_record_between_the_first_and_the_last_window_is_read_once(seed: i
         for partition in range(2):
             cluster.produce(tp(partition), [at(rnd.uniform(0, 12)) for _ in range(rnd.randrange(5))])
         work = plan(pipeline, hour, hour + 1)
-        if isinstance(work, Work):
+        if isinstance(work, ResolvedBatch):
             read.update((tp, o) for tp, r in work.body.ranges.items() for o in range(r.start, r.end))
     assert set(read.values()) <= {1}
     [stretch] = pipeline.log.first_body(pipeline.log.newest()).covered

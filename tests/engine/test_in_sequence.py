@@ -3,25 +3,20 @@
 import pytest
 
 from airflow_kafka_offsets.engine.look import Look
-from airflow_kafka_offsets.engine.work import Nothing
+from airflow_kafka_offsets.engine.work import NoBatch
 from airflow_kafka_offsets.errors import (
-    CheckpointBehindGroup,
-    CheckpointLost,
-    ClusterChanged,
     GroupActive,
     GroupMoved,
     NothingToDiscover,
-    OtherKind,
-    OutputChanged,
     OverlappingRun,
     PlanReplaced,
     ReadNotVerified,
 )
 from airflow_kafka_offsets.kafka_values import CommittedOffset
 from airflow_kafka_offsets.log.reports import Counts
-from airflow_kafka_offsets.store.memory import MemoryStore
+from airflow_kafka_offsets.offsets import GroupOffsets
 from tests.cluster.memory import InMemoryCluster
-from tests.engine.pipeline import HOUR, TOPIC, Pipeline, committed, produce, ranges_of, tp, whole_counts
+from tests.engine.pipeline import TOPIC, Pipeline, committed, conf_of, produce, ranges_of, tp, whole_counts
 
 
 def test_each_run_reads_what_is_new_and_the_group_follows(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
@@ -37,14 +32,14 @@ def test_with_nothing_new_no_batch_is_planned_and_the_group_is_renewed(
 ) -> None:
     pipeline.whole_run()
     cluster.expire("lake")
-    assert isinstance(pipeline.resolve(), Nothing)
+    assert isinstance(pipeline.resolve(), NoBatch)
     assert committed(cluster) == {0: 0, 1: 0, 2: 0}
     assert pipeline.log.newest().number == 1
 
 
 def test_a_first_run_without_records_records_its_starts(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
     """`latest` is decided once: what comes after the first run is not skipped."""
-    assert isinstance(pipeline.resolve(start="latest"), Nothing)
+    assert isinstance(pipeline.resolve(start="latest"), NoBatch)
     produce(cluster, 1, 5)
     assert ranges_of(pipeline.whole_run(start="latest"))[1] == (0, 5)
 
@@ -84,7 +79,7 @@ def test_a_run_whose_batch_another_run_took_over_and_committed_leaves_it(
     produce(cluster, 0, 10)
     late = pipeline.work("a")
     pipeline.whole_run("b")
-    assert isinstance(pipeline.resolve("a"), Nothing)
+    assert isinstance(pipeline.resolve("a"), NoBatch)
     pipeline.commit(late)  # its own commit finds the same plan committed
     assert len(pipeline.log.newest().commits) == 1
 
@@ -95,8 +90,7 @@ def test_a_cleared_run_writes_the_batch_that_it_committed_again(cluster: InMemor
     produce(cluster, 0, 5)
     again = pipeline.work("a")
     assert (again.key, ranges_of(again), again.starts_job) == (first.key, ranges_of(first), True)
-    assert pipeline.log.newest().after == 1
-    with pytest.raises(ReadNotVerified, match="no later Spark job"):
+    with pytest.raises(ReadNotVerified, match="attempt 1 has written another plan"):
         pipeline.commit(again)
     pipeline.drive(again)
     pipeline.commit(again)
@@ -109,7 +103,10 @@ def test_a_committed_batch_whose_records_are_gone_is_left_as_it_is(
     produce(cluster, 0, 10)
     pipeline.whole_run("a")
     cluster.delete_records(tp(0), 10)
-    assert isinstance(pipeline.resolve("a"), Nothing)
+    left = pipeline.work("a")  # a job looks whether its rows are still in the output
+    assert (left.is_left, "--nothing-to-do" in left.arguments("host:9092")) == (True, True)
+    assert len(pipeline.log.newest().entries) == 2
+    pipeline.commit(left)
 
 
 def test_a_half_reprocessed_batch_whose_records_are_gone_fails_the_task(
@@ -232,18 +229,19 @@ def test_partitions_that_are_no_longer_subscribed_are_read_on_if_they_are_not_fi
     cluster.create_topic("payments", 1)
     pipeline.whole_run(topics=["orders", "payments"])
     cluster.produce(tp(0, "payments"), [cluster.now_ms] * 3)
-    assert isinstance(pipeline.resolve(), Nothing)
+    assert isinstance(pipeline.resolve(), NoBatch)
     work = pipeline.whole_run(filter_restored_partitions=False)
     assert work.body.ranges[tp(0, "payments")][:2] == (0, 3)
 
 
 def test_shards_read_each_partition_once(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    pipeline.remembers = False
     for partition in range(3):
         produce(cluster, partition, 4)
     works = [pipeline.whole_run(shard=(i, 4)) for i in range(4)]
-    read = [tp for work in works if not isinstance(work, Nothing) for tp in work.body.ranges]
+    read = [tp for work in works if not isinstance(work, NoBatch) for tp in work.body.ranges]
     assert sorted(read) == [tp(0), tp(1), tp(2)]
-    assert sum(isinstance(work, Nothing) for work in works) == 1  # an empty shard holds nothing back
+    assert sum(isinstance(work, NoBatch) for work in works) == 1  # an empty shard holds nothing back
 
 
 def test_a_cap_is_shared_and_the_rest_is_read_by_later_runs(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
@@ -280,34 +278,32 @@ def test_a_partition_that_joins_an_empty_shard_starts_at_its_log_start(
     assert ranges_of(pipeline.whole_run(shard=(empty, 4), start="latest")) == {3: (0, 5)}
 
 
-def test_a_request_that_has_changed_is_for_the_next_batch(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    """Also where the unfinished one is planned again."""
-    cluster.create_topic("payments")
+def test_an_unfinished_batch_is_planned_again_by_todays_request(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    """So that a batch which Spark cannot hold becomes smaller; what is left over is read by the next one."""
     produce(cluster, 0, 10)
-    pipeline.work("a")
-    cluster.delete_records(tp(0), 4)
-    pipeline.connection = {"isolation.level": "read_committed"}
-    work = pipeline.work("a", topics=["payments"], require_report=False, on_data_loss="advance")
-    assert (work.batch.plan.isolation_level, work.batch.plan.require_report) == ("read_uncommitted", True)
-    assert {tp: planned[:2] for tp, planned in work.body.ranges.items() if tp.partition == 0} == {tp(0): (4, 10)}
+    key = pipeline.work("a").key
+    work = pipeline.act("b", after=1, reset={"start": "current"})
+    assert (work.key, ranges_of(work)[0]) == (key, (0, 10))
+    work = pipeline.resolve("c", conf=conf_of(2, reset={"start": "current"}), max_records=4)
+    assert (work.key, ranges_of(work)[0], work.body.decisions) == (key, (0, 4), ())
+    pipeline.drive(work)
+    pipeline.commit(work)
+    assert ranges_of(pipeline.whole_run("d"))[0] == (4, 10)
 
 
-# ── what changed around a pipeline ────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_moved_group_is_refused_until_it_is_acknowledged(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    produce(cluster, 0, 10)
-    pipeline.whole_run()
-    produce(cluster, 0, 5)
-    cluster.commit_as_somebody_else("lake", {tp(0): CommittedOffset(3)})
-    with pytest.raises(GroupMoved, match=r"(?s)holds 3, the position is 10.*--start current --execute"):
-        pipeline.resolve()
-    work = pipeline.whole_run("b", conf={"acknowledge": "we tested a consumer"})
-    assert ranges_of(work)[0] == (10, 15)
-    assert committed(cluster)[0] == 15
+def test_a_partition_that_is_excluded_first_starts_where_start_said(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    produce(cluster, 0, 1000)
+    produce(cluster, 1, 5)
+    cluster.commit_as_somebody_else("lake", {tp(n): CommittedOffset(990 if n == 0 else 0) for n in range(3)})
+    pipeline.parameters["start"] = GroupOffsets()
+    assert 0 not in ranges_of(pipeline.whole_run(exclude=["orders-0"]))
+    assert ranges_of(pipeline.whole_run())[0] == (990, 1000)
 
 
 def test_a_group_that_moves_while_spark_works_is_not_overwritten(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    """The commit stands: the log is the truth. The group is left, and the task fails."""
     pipeline.whole_run()
     produce(cluster, 0, 10)
     work = pipeline.work()
@@ -315,16 +311,7 @@ def test_a_group_that_moves_while_spark_works_is_not_overwritten(cluster: InMemo
     cluster.commit_as_somebody_else("lake", {tp(0): CommittedOffset(7)})
     with pytest.raises(GroupMoved):
         pipeline.commit(work)
-    assert (committed(cluster)[0], pipeline.log.newest().is_committed) == (7, False)
-
-
-def test_an_acknowledgement_is_carried_out_once(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    pipeline.whole_run()
-    produce(cluster, 0, 5)
-    pipeline.whole_run("b", conf={"acknowledge": "why"})
-    entries = len(pipeline.log.newest().entries)
-    work = pipeline.work("b", conf={"acknowledge": "why"})  # cleared: it keeps its conf
-    assert (work.batch.number, len(work.batch.entries)) == (pipeline.log.newest().number, entries + 1)
+    assert (committed(cluster)[0], pipeline.log.newest().is_committed) == (7, True)
 
 
 def test_under_live_members_the_commit_stands_and_the_task_fails(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
@@ -335,62 +322,3 @@ def test_under_live_members_the_commit_stands_and_the_task_fails(cluster: InMemo
         pipeline.commit(work)
     pipeline.commit(work)
     assert committed(cluster)[0] == 10
-
-
-def test_a_lost_log_is_refused_where_the_group_or_airflow_remembers_it(
-    cluster: InMemoryCluster, pipeline: Pipeline
-) -> None:
-    produce(cluster, 0, 10)
-    pipeline.whole_run()
-    pipeline.store = MemoryStore()
-    with pytest.raises(CheckpointLost, match="--start group-offsets"):
-        pipeline.resolve()
-    with pytest.raises(CheckpointLost, match="pipeline 'orders'"):
-        pipeline.resolve(pipeline_id="renamed")
-    pipeline.airflow.has_succeeded_before = True
-    with pytest.raises(CheckpointLost, match="acknowledge"):
-        pipeline.resolve(group_id=None)
-    assert ranges_of(pipeline.work(group_id=None, conf={"acknowledge": "anew"}))[0] == (0, 10)
-
-
-def test_an_older_copy_of_the_log_is_refused(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    pipeline.whole_run()
-    copy = MemoryStore()
-    copy.objects.update(pipeline.store.objects)
-    produce(cluster, 0, 10)
-    pipeline.whole_run()
-    pipeline.store = copy
-    with pytest.raises(CheckpointBehindGroup, match="0000000002-"):
-        pipeline.resolve()
-
-
-def test_another_cluster_is_refused(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    pipeline.whole_run()
-    cluster.cluster_id = "another"
-    with pytest.raises(ClusterChanged, match="memory"):
-        pipeline.resolve()
-
-
-def test_another_output_than_the_last_batchs_is_not_committed_until_it_is_acknowledged(
-    cluster: InMemoryCluster, pipeline: Pipeline
-) -> None:
-    pipeline.whole_run()
-    produce(cluster, 0, 5)
-    pipeline.whole_run()
-    produce(cluster, 0, 5)
-    work = pipeline.work("c")
-    assert work.batch.plan.output == "files:/lake/orders"
-    pipeline.drive(work, output="files:/lake/other")
-    with pytest.raises(OutputChanged, match="written to files:/lake/other"):
-        pipeline.commit(work)
-    again = pipeline.work("d", conf={"acknowledge": "moved"})
-    with pytest.raises(ReadNotVerified, match="no longer count"):
-        pipeline.commit(again)
-    pipeline.drive(again, output="files:/lake/other")
-    assert pipeline.commit(again).output == "files:/lake/other"
-
-
-def test_the_other_kind_of_pipeline_is_refused(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    pipeline.whole_run()
-    with pytest.raises(OtherKind, match="another pipeline_id"):
-        pipeline.resolve(want=pipeline.window(cluster.now_ms - HOUR, cluster.now_ms))

@@ -1,4 +1,4 @@
-"""What cleaning removes, in which order, and what it puts back where a run begins to reprocess the batch meanwhile."""
+"""What cleaning removes, in which order, and what it puts back where a run writes the batch again meanwhile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow_kafka_offsets.log.clean import clean
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.body import PlanBody, PlannedRange
 from airflow_kafka_offsets.store.memory import MemoryStore
-from tests.log.test_entries import A, claim, commit, plan
+from tests.log.test_entries import A, commit, plan
 
 BODY = PlanBody({TopicPartition("orders", 0): PlannedRange(0, 5)})
 
@@ -45,15 +45,25 @@ def test_the_ranges_go_first_and_the_headers_stay(log: PipelineLog) -> None:
     assert log.store.names[0] == body
     assert log.store.list(log.folder(1)) == ["1.json", "2.json"]
     assert clean(log, 10, execute=True).batches == ()
+    assert log.cleaned_up_to() == 1
 
 
-def test_a_batch_that_is_claimed_while_it_is_cleaned_keeps_its_ranges(
+def test_what_was_cleaned_before_is_not_read_again(log: PipelineLog) -> None:
+    clean(log, 10, execute=True)
+    for number in (4, 5):
+        log.append(number, 1, plan(number=number, require_report=False, ranges=log.write_body(number, 1, BODY)))
+        log.append(number, 2, commit(A))
+    log.store.objects.pop(f"{log.folder(1)}/1.json")  # it would be missed
+    assert clean(log, 10, execute=True).batches == (2, 3)
+
+
+def test_a_batch_that_is_written_again_while_it_is_cleaned_keeps_its_ranges(
     log: PipelineLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     delete = log.store.delete
 
     def delete_late(name: str) -> None:
-        log.append(1, 3, claim(A, after=2))
+        log.append(1, 3, plan(A, ranges=log.existing(1).plan.ranges))
         delete(name)
 
     monkeypatch.setattr(log.store, "delete", delete_late)

@@ -4,86 +4,84 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_offsets.kafka_values import Actor, RunKey
+from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.log.entries import (
     Attempt,
     Batch,
+    Before,
     BodyName,
-    Claim,
     Commit,
     Entry,
     Plan,
     Step,
     Topic,
+    digits_of,
     entry_from_dict,
     entry_to_dict,
     new_key,
     next_step,
-    number_of,
 )
+from airflow_kafka_offsets.parameters import MOST_SHARDS
 from airflow_kafka_offsets.store.objects import decode, encode
 
-A, B = (Actor(RunKey("dag", run, "resolve")) for run in "ab")
-PERSON = Actor(person="ada")
+A, B = (RunKey("dag", run, "orders") for run in "ab")
 
 
-def plan(by: Actor = A, **more: object) -> Plan:
+def plan(by: RunKey = A, **more: object) -> Plan:
     fields = {
-        "pipeline": "orders", "number": 7, "key": new_key(7, 0, "abcd"), "plan_id": "1f", "by": by, "at_ms": 1,
-        "asked": "topics orders", "kind": "sequence", "isolation_level": "read_committed", "require_report": True,
+        "pipeline": "orders", "number": 7, "key": new_key(7, None, "0123456789ab"), "plan_id": "1f", "by": by,
+        "at_ms": 1, "asked": "topics orders", "kind": "sequence", "identity": 1, "log": "2e",
+        "isolation_level": "read_committed", "require_report": True,
         "cluster_id": "c", "topics": {"orders": Topic("id", 3)}, "offsets": 5, "partitions": 1,
         "ranges": BodyName("1-aa.ranges.json", "00"),
     }  # fmt: skip
     return Plan(**{**fields, **more})  # type: ignore[arg-type]
 
 
-def claim(by: Actor, after: int = 0, acknowledged: int = 0) -> Claim:
-    return Claim(by=by, at_ms=2, after=after, acknowledged=acknowledged)
-
-
-def commit(by: Actor, output: str | None = "files:/a") -> Commit:
+def commit(by: RunKey, output: str | None = "delta:/a") -> Commit:
     return Commit(by=by, at_ms=3, plan_id="1f", output=output)
 
 
 @pytest.mark.parametrize(
-    ("entries", "is_mine", "running", "step"),
+    ("entries", "is_bound", "running", "step"),
     [
         ((), False, "", "plan next"),
         ((plan(B), commit(B)), False, "", "plan next"),
         ((plan(A),), True, "a", "do"),
         ((plan(B),), False, "", "do"),
         ((plan(B),), False, "b", "wait"),
-        ((plan(B), claim(A)), False, "b", "do"),
-        ((plan(A), claim(B)), True, "b", "wait"),
-        ((plan(B), claim(PERSON)), False, "b", "do"),
+        ((plan(B), plan(A)), False, "b", "do"),
+        ((plan(A), plan(B)), True, "b", "wait"),
         ((plan(A), commit(A)), True, "", "do again"),
-        ((plan(A), commit(A), claim(A, 1)), True, "", "do again"),
-        ((plan(A), claim(B), commit(B)), True, "b", "leave"),
+        ((plan(A), commit(A), plan(A)), True, "", "do again"),
+        ((plan(A), plan(B), commit(B)), True, "b", "leave"),
     ],
 )
-def test_a_run_does_one_thing_with_a_batch(entries: tuple[Entry, ...], is_mine: bool, running: str, step: Step) -> None:
+def test_a_run_does_one_thing_with_a_batch(
+    entries: tuple[Entry, ...], is_bound: bool, running: str, step: Step
+) -> None:
     batch = Batch(7, entries) if entries else None
-    assert next_step(A, batch, is_mine=is_mine, is_running=lambda run: run.run_id == running) == step
+    assert next_step(A, batch, is_bound=is_bound, is_running=lambda run: run.run_id == running) == step
 
 
 def test_the_current_plan_is_the_last_one_and_its_entry_counts_from_one() -> None:
-    batch = Batch(7, (plan(A), claim(B), plan(B, plan_id="2f"), claim(A)))
-    assert (batch.plan.plan_id, batch.plan_entry, batch.first_plan.plan_id, batch.owner) == ("2f", 3, "1f", A)
+    batch = Batch(7, (plan(A), commit(A), plan(B, plan_id="2f"), commit(B)))
+    assert (batch.plan.plan_id, batch.plan_entry, batch.first_plan.plan_id) == ("2f", 3, "1f")
 
 
-def test_only_later_attempts_count_and_only_a_persons_entry_acknowledges() -> None:
-    batch = Batch(7, (plan(PERSON, acknowledged=2), claim(A, after=4), claim(PERSON, 3, 3)))
-    assert (batch.after, batch.acknowledged) == (4, 3)
-
-
-def test_a_claim_reopens_a_committed_batch() -> None:
-    closed, reopened = Batch(7, (plan(), commit(A))), Batch(7, (plan(), commit(A), claim(A, 1)))
+def test_a_plan_reopens_a_committed_batch() -> None:
+    closed, reopened = Batch(7, (plan(), commit(A))), Batch(7, (plan(), commit(A), plan()))
     assert (closed.is_closed, reopened.is_closed, reopened.is_committed) == (True, False, True)
 
 
-def test_the_output_is_the_last_commits_else_the_one_that_the_plan_expects() -> None:
-    assert Batch(7, (plan(output="files:/b"),)).output == "files:/b"
-    assert Batch(7, (plan(output="files:/b"), commit(A))).output == "files:/a"
+def test_a_batch_has_records_if_one_of_its_plans_had_some() -> None:
+    assert Batch(7, (plan(), plan(offsets=0))).has_records
+    assert not Batch(7, (plan(offsets=0),)).has_records
+
+
+def test_the_output_is_the_last_commits_else_the_plans() -> None:
+    assert Batch(7, (plan(output="delta:/b"),)).output == "delta:/b"
+    assert Batch(7, (plan(output="delta:/b"), commit(A))).output == "delta:/a"
 
 
 def test_a_batch_whose_body_is_removed_is_cleaned() -> None:
@@ -91,7 +89,12 @@ def test_a_batch_whose_body_is_removed_is_cleaned() -> None:
     assert not Batch(7, (plan(),), (Attempt(1, "a", True),), frozenset({"1-aa.ranges.json"})).is_cleaned
 
 
-@pytest.mark.parametrize("entry", [plan(), plan(kind="window", window=(1, 2)), claim(PERSON, 3, 3), commit(B)])
+BEFORE = Before("0000000006-0123456789ab", 2, BodyName("2-aa.ranges.json", "00"))
+
+
+@pytest.mark.parametrize(
+    "entry", [plan(before=BEFORE), plan(kind="window", window=(1, 2), adopted={"x": "k"}, bases=(0, 5)), commit(B)]
+)
 def test_an_entry_is_read_back_as_it_was_written(entry: Entry) -> None:
     assert entry_from_dict(decode(encode(entry_to_dict(entry)))) == entry
 
@@ -101,7 +104,8 @@ def test_a_later_version_is_refused() -> None:
         entry_from_dict({**entry_to_dict(plan()), "version": 2})
 
 
-def test_keys_compare_as_text_and_lead_to_their_number() -> None:
-    assert new_key(9, 0, "zzzz") < new_key(10, 0, "aaaa")
-    assert number_of(new_key(10, 0, "aaaa")) == 10
-    assert number_of("somebody's text") == 0
+def test_keys_compare_as_text_and_have_at_most_32_characters() -> None:
+    assert new_key(9, None, "ffffffffffff") < new_key(10, None, "000000000000")
+    assert digits_of(new_key(10, (0, 4), "0123456789ab")) == 10
+    assert len(new_key(10**9, (MOST_SHARDS - 1, MOST_SHARDS), "0123456789ab")) == 32
+    assert digits_of("somebody's text") == 0

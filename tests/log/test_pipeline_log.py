@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_kafka_offsets.errors import StoreDamaged
+from airflow_kafka_offsets.errors import StoreDamaged, StoreUnavailable
 from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog, pipelines_of, put_job
+from airflow_kafka_offsets.log.identity import Identity, IdentityBody
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, put_job
 from airflow_kafka_offsets.plan.body import Offset, PlanBody, PlannedRange
 from airflow_kafka_offsets.store.memory import MemoryStore
-from airflow_kafka_offsets.store.objects import safe_name
-from tests.log.test_entries import A, B, claim, commit, plan
+from tests.log.test_entries import A, B, commit, plan
 
 TP = TopicPartition("orders", 0)
-RUN = RunKey("dag", "scheduled__2026-11-26T00:00:00+00:00", "orders.resolve")
+RUN = RunKey("dag", "scheduled__2026-11-26T00:00:00+00:00", "orders")
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def log() -> PipelineLog:
 def test_of_two_writers_of_an_entry_one_wins(log: PipelineLog) -> None:
     assert log.append(1, 1, plan(A))
     assert not PipelineLog(log.store, "orders").append(1, 1, plan(B))
-    assert log.existing(1).owner == A
+    assert log.existing(1).plan.by == A
 
 
 def test_the_newest_batch_is_the_one_with_the_highest_number(log: PipelineLog) -> None:
@@ -58,8 +58,9 @@ def test_a_body_that_another_one_took_the_place_of_is_named(log: PipelineLog) ->
     objects = log.store.objects
     folder = log.folder(7)
     objects[f"{folder}/{name.name}"] = objects[f"{folder}/{other.name}"]
+    again = PipelineLog(log.store, "orders")
     with pytest.raises(StoreDamaged, match=name.name):
-        log.body(log.existing(7))
+        again.body(again.existing(7))
 
 
 def test_a_torn_header_is_named(log: PipelineLog) -> None:
@@ -72,7 +73,7 @@ def test_a_torn_header_is_named(log: PipelineLog) -> None:
 
 def test_a_missing_entry_is_named(log: PipelineLog) -> None:
     log.append(1, 1, plan())
-    log.append(1, 3, claim(B))
+    log.append(1, 3, plan(B))
     with pytest.raises(StoreDamaged, match="without gaps"):
         log.existing(1)
 
@@ -94,15 +95,40 @@ def test_a_run_and_a_window_are_bound_once(log: PipelineLog) -> None:
     assert [log.name_window((0, 9), 3), log.name_window((0, 9), 4), log.batch_of_window((0, 9))] == [3, 3, 3]
 
 
+def test_names_of_runs_do_not_collide(log: PipelineLog) -> None:
+    runs = [RunKey("dag", "r/1", "t"), RunKey("dag", "r", "1/t"), RunKey("dag", "r", "t", 1), RunKey("dag", "r", "t-1")]
+    assert [log.bind(run, number) for number, run in enumerate(runs, 1)] == [1, 2, 3, 4]
+
+
+def test_a_store_that_accepts_a_name_twice_is_refused(log: PipelineLog) -> None:
+    class Careless(MemoryStore):
+        def create(self, name: str, data: bytes) -> bool:
+            self.objects[name] = data
+            return True
+
+    careless = PipelineLog(Careless(), "orders")
+    identity = Identity(number=1, pipeline="orders", log="2e", by=A, at_ms=1, kind="sequence", cluster_id="c",
+                        ranges=careless.write_identity_body(1, IdentityBody()))  # fmt: skip
+    careless.create_identity(identity)
+    with pytest.raises(StoreUnavailable, match="a second create of one name succeeded"):
+        careless.probe(identity)
+    careless.store.list = lambda folder: []  # type: ignore[method-assign]
+    assert log.create_identity(replace(identity, ranges=log.write_identity_body(1, IdentityBody())))
+    log.probe(identity)
+
+
 def test_pipelines_and_shards_have_folders_of_their_own() -> None:
     store, names = MemoryStore(), ("orders", "orders/0-of-2", "x y")
     for name in names:
         PipelineLog(store, name).append(1, 1, plan())
-    assert set(pipelines_of(store)) == set(map(safe_name, names))
+    assert store.list("") == ["orders/", "x%20y/"]
+    assert store.list("orders") == ["0-of-2/", "batches/"]
     assert [PipelineLog(store, "orders/1-of-2").newest(), PipelineLog(store, "x y").newest().number] == [None, 1]
 
 
 def test_a_job_object_is_named_by_its_digest() -> None:
     store = MemoryStore()
-    assert put_job(store, "orders", {"version": 1}) == put_job(store, "orders", {"version": 1})
-    assert put_job(store, "orders", {"version": 1, "rows": None}) != put_job(store, "orders", {"version": 1})
+    log = PipelineLog(store, "orders/0-of-2")
+    assert put_job(log, {"version": 1}) == put_job(log, {"version": 1})
+    assert put_job(log, {"version": 1, "rows": None}) != put_job(log, {"version": 1})
+    assert len(store.list("orders/jobs")) == 2

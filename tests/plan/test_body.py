@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.json_columns import read_json
-from airflow_kafka_offsets.kafka_values import CommittedOffset, OffsetRange, TopicPartition
+from airflow_kafka_offsets.kafka_values import OffsetRange, TopicPartition
 from airflow_kafka_offsets.plan.body import (
     Decision,
     Offset,
@@ -21,7 +21,14 @@ partitions = st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(
 epochs = st.none() | st.integers(0, 9)
 offsets = st.dictionaries(partitions, st.builds(Offset, offset, epochs, st.sampled_from([None, "x", "y"])))
 ranges = st.dictionaries(
-    partitions, st.builds(lambda start, size, epoch: PlannedRange(start, start + size, epoch), offset, offset, epochs)
+    partitions,
+    st.builds(
+        lambda start, size, epoch, end: PlannedRange(start, start + size, epoch, end),
+        offset,
+        offset,
+        epochs,
+        st.none() | offset,
+    ),
 )
 bodies = st.builds(
     PlanBody,
@@ -32,11 +39,10 @@ bodies = st.builds(
     ),
     decisions=st.lists(
         st.builds(
-            Decision, partitions, offset, st.none() | offset, st.sampled_from(["lost", "skipped", "again"]), st.text(),
-            st.booleans(),
+            Decision, partitions, offset, st.none() | offset,
+            st.sampled_from(["lost", "skipped", "again", "hidden"]), st.text(),
         )
     ).map(lambda found: tuple(sorted(found, key=lambda d: d.partition.topic))),
-    seen=st.dictionaries(partitions, st.builds(CommittedOffset, offset, epochs, st.text(max_size=5))),
     covered=st.lists(st.builds(Stretch, offset, offset, offsets, offsets), max_size=2).map(tuple),
 )  # fmt: skip
 

@@ -18,32 +18,29 @@ def stretch(start: int, end: int, low: int, high: int, topic_id: str | None = No
 def test_a_new_cut_is_between_its_neighbours_and_adjacent_windows_merge(order: list[int], found: list[int]) -> None:
     stretches: tuple[Stretch, ...] = ()
     for number, hour in enumerate(order):
-        covered = Covered(stretches, {})
+        covered = Covered(stretches)
         left, right = covered.cut_ending_at(hour), covered.cut_starting_at(hour + 1)
         low = left or {TP: Offset(covered.clamp(hour, TP, found[2 * number]))}
         high = right or {TP: Offset(covered.clamp(hour + 1, TP, max(found[2 * number + 1], low[TP].offset)))}
-        stretches, gaps = with_window(stretches, (hour, hour + 1), low, high)
+        stretches = with_window(stretches, (hour, hour + 1), low, high)
         cuts = [cut[TP].offset for s in stretches for cut in (s.start_cut, s.end_cut)]
         assert cuts == sorted(cuts)
-        assert not gaps
     assert [(s.start_ms, s.end_ms) for s in stretches] == [(0, 8)]
 
 
 def test_the_free_parts_of_a_window_are_those_in_no_stretch() -> None:
-    covered = Covered([stretch(2, 3, 0, 0), stretch(5, 7, 0, 0)], {})
+    covered = Covered([stretch(2, 3, 0, 0), stretch(5, 7, 0, 0)])
     assert covered.free((0, 10)) == [(0, 2), (3, 5), (7, 10)]
     assert covered.free((2, 3)) == []
     assert covered.free((3, 4)) == [(3, 4)]
 
 
-def test_an_offset_of_a_re_created_topic_counts_as_lacking() -> None:
-    covered = Covered([stretch(0, 1, 5, 9, "old")], {"t": "new"})
-    assert covered.before(2, TP) == 0
-    assert covered.clamp(2, TP, 4) == 4
-    assert Covered([stretch(0, 1, 5, 9, "old")], {"t": "old"}).clamp(2, TP, 4) == 9
-
-
-def test_what_was_read_of_a_former_topic_is_found_in_its_cuts() -> None:
-    covered = Covered([stretch(0, 1, 5, 9, "old"), stretch(3, 4, 2, 14, "new")], {"t": "new"})
-    assert [covered.before_in(time_ms, TP, "old") for time_ms in (-1, 0, 1, 5)] == [0, 5, 9, 9]
-    assert covered.before_in(5, TopicPartition("t", 1), "old") == 0
+def test_an_offset_of_an_ended_topic_counts_as_lacking() -> None:
+    covered = Covered([stretch(0, 1, 5, 9, "old")], {"old"})
+    assert (covered.before(2, TP), covered.clamp(2, TP, 4), covered.cut_ending_at(1), covered.topics()) == (
+        0,
+        4,
+        {},
+        {},
+    )
+    assert Covered([stretch(0, 1, 5, 9, "old")]).clamp(2, TP, 4) == 9

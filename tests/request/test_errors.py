@@ -25,12 +25,16 @@ from airflow_kafka_offsets.spark.errors import BatchError
 
 PAGES = Path(airflow_kafka_offsets.__file__).parent / "errors"
 CLASSES = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, KafkaOffsetsError)]
-GROUPING = {"KafkaOffsetsError", "RequestError", "RefusedError", "PartitionsRefused", "Refusal", "UnavailableError"}
+GROUPING = {
+    *("KafkaOffsetsError", "RequestError", "RefusedError", "PartitionsRefused", "Refusal", "PipelineDiffers"),
+    "UnavailableError",
+}
 RAISED = [kind for kind in CLASSES if kind.__name__ not in GROUPING]
 IN_SPARK = BatchError.__subclasses__()
 FACTS = {
     "problems": ("topics is missing.", "start is None."),
     "partitions": ["orders-0: offset 3 is gone", "orders-1: offset 4 is gone"],
+    "differences": ["It has read cluster a, and the connection leads to b."],
     "members": ("consumer-1 at /10.0.0.1",),
     "retriable": True,
     "unanswered": {"orders-0": "no leader"},
@@ -94,7 +98,7 @@ def test_the_exit_status_says_who_can_act():
 
 def test_another_try_may_succeed_only_where_the_class_or_its_raiser_says_so():
     retriable = {kind.__name__ for kind in RAISED if kind.retriable}
-    assert retriable == {"OverlappingRun"}
+    assert retriable == {"GroupActive", "OverlappingRun"}
     assert OverlappingRun("run a", "Batch 7").retriable
 
 

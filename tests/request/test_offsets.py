@@ -1,11 +1,11 @@
-"""Offsets come in from Spark's and Flink's forms and go out in Flink's, and no sentinel passes."""
+"""Offsets come in from Spark's and Flink's forms, and no sentinel passes."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.kafka_values import TopicPartition, values_by_topic
-from airflow_kafka_offsets.offsets import GroupOffsets, SpecificOffsets, Timestamp, parse_bound, parse_offsets, to_flink
+from airflow_kafka_offsets.offsets import GroupOffsets, SpecificOffsets, Timestamp, parse_bound, parse_offsets
 
 TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True).filter(lambda name: name not in (".", ".."))
 PARTITIONS = st.builds(TopicPartition, TOPICS, st.integers(0, 9))
@@ -18,13 +18,9 @@ def tp(partition: int, topic: str = "orders") -> TopicPartition:
 
 @given(OFFSETS)
 def test_what_is_written_for_flink_and_for_spark_is_read_again(offsets):
-    assert parse_offsets(to_flink(offsets), sorted({key.topic for key in offsets})) == offsets
+    entries = [f"topic:{tp.topic},partition:{tp.partition},offset:{offset}" for tp, offset in offsets.items()]
+    assert parse_offsets(";".join(entries)) == offsets
     assert parse_offsets(values_by_topic(offsets)) == offsets
-
-
-def test_flinks_text_names_topics_only_where_there_are_several():
-    assert to_flink({tp(1): 300, tp(0): 42}) == "partition:0,offset:42;partition:1,offset:300"
-    assert to_flink({tp(0, "b"): 7, tp(0, "a"): 1}) == "topic:a,partition:0,offset:1;topic:b,partition:0,offset:7"
 
 
 _OF_BATCH = '{"batchWatermarkMs":0,"batchTimestampMs":1795573490863,"conf":{"spark.sql.shuffle.partitions":"200"}}'

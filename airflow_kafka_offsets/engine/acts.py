@@ -1,0 +1,242 @@
+"""A person's act: the conf of one run makes the next identity (STATE.md, *Acts*). The name of that identity decides.
+
+The values that it names have to be what request and world have, and nothing else may differ, in any shard.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from shlex import quote
+from typing import Any
+
+from airflow_kafka_offsets.acts import Acknowledged, Conf, Reset, conf_text
+from airflow_kafka_offsets.engine.identity import (
+    NO_OUTPUT,
+    Decided,
+    Difference,
+    Shard,
+    acknowledged_value,
+    differences,
+)
+from airflow_kafka_offsets.engine.look import Look
+from airflow_kafka_offsets.engine.surroundings import Airflow
+from airflow_kafka_offsets.errors import ActRefused, ActStale, OverlappingRun
+from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
+from airflow_kafka_offsets.log.entries import digits_of
+from airflow_kafka_offsets.log.identity import Identity, Skip, Start
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.plan.body import Offset
+from airflow_kafka_offsets.request import Request
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """What an act has before it."""
+
+    request: Request
+    act: Conf
+    run: RunKey
+    look: Look
+    log: PipelineLog
+    airflow: Airflow
+    identity: Identity
+    shards: Sequence[Shard]
+
+
+def shards_of(log: PipelineLog, identity: Identity, own: Shard) -> list[Shard]:
+    """The run's own shard as it was looked at, and the others now; Airflow's memory is of the own one."""
+    logs = log.of_shards(identity.shards)
+    return [own if one is log else Shard(one, None, one.newest()) for one in logs]
+
+
+def is_done(act: Conf, said: Mapping[str, Any], run: RunKey, log: PipelineLog, identity: Identity) -> bool:
+    """Whether this DAG run has carried it out before: a retry, or a clear weeks later.
+
+    :param said: the act as it was written.
+    :raises ActStale: the identity that it replaces is not the current one.
+    """
+    if act.after is not None and identity.number > act.after:
+        then = log.identity(act.after + 1)
+        if then is not None and then.is_by(run):
+            return True
+    if act.after != identity.number:
+        raise ActStale(
+            f"The act of this run is not carried out on pipeline {log.name!r}.",
+            f"It replaces identity {act.after}, and the current one is {identity.number}, by run {identity.by}."
+            if act.after is not None
+            else "It does not say which identity it replaces.",
+            f"See what has changed: kafka-offsets show {quote(log.pipeline_id)} "
+            f"--checkpoint-location {quote(log.store.uri)}\n"
+            "If the act is still right, trigger with this conf:\n"
+            + conf_text(log.name, identity.number, **_acts(said)),
+        )
+    return False
+
+
+def _acts(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The acts of a conf with their reason, for another conf."""
+    return {name: value for name, value in said.items() if name not in ("pipeline", "after", "dry_run")}
+
+
+def carry_out(acting: Acting) -> None:
+    """Create the next identity, unless another run was faster.
+
+    :raises OverlappingRun: a run that owns an unfinished batch is running; nothing was created.
+    :raises ActRefused: values do not match, or a reset would lose records or read some again.
+    """
+    for shard in acting.shards:
+        unfinished = None if acting.request.window is not None else shard.head.unfinished
+        if (
+            unfinished is not None
+            and unfinished.plan.by != acting.run
+            and acting.airflow.is_running(unfinished.plan.by)
+        ):
+            raise OverlappingRun(str(unfinished.plan.by), str(unfinished))
+    decided = decide(acting)
+    new, body = decided.identity, decided.body(acting.log)
+    if body != acting.log.identity_body(acting.identity):
+        new = replace(new, ranges=acting.log.write_identity_body(new.number, body))
+    if acting.log.create_identity(new):
+        who = f" for {new.user}" if new.user else ""
+        _LOG.info(
+            "Identity %d of pipeline %s, by run %s%s: %s", new.number, new.pipeline, new.by, who, acting.act.reason
+        )
+
+
+def decide(acting: Acting) -> Decided:
+    """The next identity, not created yet."""
+    request, act, old, look = acting.request, acting.act, acting.identity, acting.look
+    named, body, problems = act.acknowledge or Acknowledged(), acting.log.identity_body(old), list[str]()
+    new = replace(
+        old,
+        number=old.number + 1,
+        by=acting.run,
+        at_ms=request.now_ms,
+        user=acting.airflow.triggering_user(),
+        act=dict(request.said),
+    )
+    there = look.description.cluster_id
+    if named.cluster not in (None, there):
+        problems.append(f"cluster {named.cluster!r} is named, and the connection leads to {there!r}")
+    if named.cluster not in (None, old.cluster_id):
+        known = {tp for s in acting.shards for tp in Decided(old).resumed(s.log, s.head.committed).position}
+        ids = look.topic_ids({*known, *body.starts, *look.description.partitions})  # not only of what this run reads
+        topics = {name: topic_id for name, topic_id in ids.items() if topic_id is not None}
+        new = replace(new, cluster_id=str(named.cluster), cluster_at=new.number, topics=topics)
+    found = {d.word: d for d in differences(request, look, Decided(new, body), acting.shards, acting.log)}
+    problems += _wrong_values(named, request, found)
+    group = found.get("group")
+    if group is not None and (named.group is not None or (act.reset is not None and act.reset.start == "group")):
+        body = replace(body, group={**body.group, **group.value})
+    new = _acknowledge(new, named)
+    left = differences(request, look, Decided(new, body), acting.shards, acting.log)
+    problems += [line for difference in left for line in difference.lines]
+    if act.reset is not None and not problems:
+        if named.cluster is not None and not act.reset.allow_duplicates:
+            problems.append('a reset on another cluster may read records again: say "allow_duplicates": true')
+        starts = _starts(acting, Decided(new, body), act.reset, problems)
+        body = replace(body, starts={**body.starts, **starts})
+        new = replace(new, reset_at=new.number, starts_at=new.number if starts else new.starts_at)
+    new = replace(new, skips=(*new.skips, *_skips(acting, problems)))
+    if problems:
+        everything = {d.word: acknowledged_value(d) for d in found.values() if d.word}
+        remedy = "Nothing was changed. Correct the run's conf, the DAG or the connection."
+        if everything:
+            acts = _acts(request.said)
+            acts["acknowledge"] = {**acts.get("acknowledge", {}), **everything}
+            remedy += f" To acknowledge all that differs:\n{conf_text(acting.log.name, old.number, **acts)}"
+        raise ActRefused(problems, remedy)
+    return Decided(new, body)
+
+
+def _wrong_values(named: Acknowledged, request: Request, found: Mapping[str | None, Difference]) -> Iterator[str]:
+    """What the act names, and is not so."""
+    if named.output is not None and named.output != (request.output or NO_OUTPUT):
+        yield f"output {named.output!r} is named, and the DAG writes {request.output or NO_OUTPUT!r}"
+    group = found.get("group")
+    if named.group is not None and (group is None or acknowledged_value(group) != named.group):
+        yield f"group {named.group!r} is named, and the group holds other offsets by now"
+    ended = {} if "topic" not in found else found["topic"].value
+    for topic, topic_id in named.topic.items():
+        if ended.get(topic) != topic_id:
+            yield f"the end of topic {topic} with id {topic_id} is named, and that topic did not end"
+
+
+def _acknowledge(new: Identity, named: Acknowledged) -> Identity:
+    """The identity with the values that the act names, but for the cluster."""
+    behind = max(map(digits_of, (*named.batch, *named.log.values())), default=0)
+    return replace(
+        new,
+        output=new.output if named.output is None else None if named.output == NO_OUTPUT else named.output,
+        ended={**new.ended, **{topic_id: topic for topic, topic_id in named.topic.items()}},
+        rows=tuple(dict.fromkeys((*new.rows, *named.rows))),
+        batches=tuple(dict.fromkeys((*new.batches, *named.batch))),
+        adopted={**new.adopted, **named.log},
+        bases=(*new.bases, behind) if behind > new.bases[-1] else new.bases,
+        windows_from=new.windows_from if named.windows_from is None else named.windows_from,
+    )
+
+
+def _starts(acting: Acting, decided: Decided, reset: Reset, problems: list[str]) -> dict[TopicPartition, Start]:
+    """Where the partitions start next; those that the reset does not name stay."""
+    if acting.request.window is not None:
+        problems.append("A pipeline by window has no position to reset: clear a window's run to write it again.")
+        return {}
+    if reset.start == "current":
+        return {}
+    look, position = acting.look, dict[TopicPartition, Offset]()
+    for shard in acting.shards:
+        position |= decided.resumed(shard.log, shard.head.committed).position
+    partitions = look.description.partitions
+    if isinstance(reset.start, Mapping):
+        problems += [f"{tp} is not subscribed to." for tp in sorted(reset.start) if tp not in set(partitions)]
+        partitions = tuple(tp for tp in partitions if tp in reset.start)
+    logs, ids = look.snapshots(partitions), look.description.topic_ids
+    at_time = look.at_time(partitions, reset.start) if isinstance(reset.start, int) else {}
+    starts: dict[TopicPartition, Start] = {}
+    for tp in partitions:
+        match reset.start:
+            case "earliest":
+                offset = logs[tp].log_start_offset
+            case "latest":
+                offset = logs[tp].end_offset
+            case "group" if tp in look.group:
+                offset = look.group[tp].offset
+            case "group":
+                continue
+            case int():
+                offset = min(at_time.get(tp, logs[tp].end_offset), logs[tp].end_offset)
+            case offsets:
+                offset = offsets[tp]
+        at = position.get(tp)
+        if not logs[tp].log_start_offset <= offset <= logs[tp].high_watermark:
+            problems.append(
+                f"{tp}: start {offset} is outside of the log, {logs[tp].log_start_offset} to {logs[tp].high_watermark}"
+            )
+        elif at is not None and offset < at.offset and not reset.allow_duplicates:
+            problems.append(
+                f"{tp}: offsets {offset} to {at.offset} would be read again, and their rows are in the output already: "
+                'delete these first, and say "allow_duplicates": true'
+            )
+        starts[tp] = Start(offset, ids.get(tp.topic), decided.identity.number, reset.allow_duplicates)
+    return starts
+
+
+def _skips(acting: Acting, problems: list[str]) -> Iterator[Skip]:
+    partitions = set(acting.look.description.partitions)
+    logs = acting.look.snapshots(sorted({tp for tp, _ in acting.act.skip if tp in partitions}))
+    for tp, skipped in acting.act.skip:
+        if tp not in logs:
+            problems.append(f"{tp} is not subscribed to, so none of its offsets can be skipped")
+        elif not logs[tp].log_start_offset <= skipped.start_offset < skipped.end_offset <= logs[tp].high_watermark:
+            problems.append(
+                f"{tp}: offsets {skipped.start_offset} to {skipped.end_offset - 1} are outside of the log, "
+                f"{logs[tp].log_start_offset} to {logs[tp].high_watermark}"
+            )
+        else:
+            topic_id = acting.look.description.topic_ids.get(tp.topic)
+            yield Skip(tp, skipped.start_offset, skipped.end_offset, topic_id)

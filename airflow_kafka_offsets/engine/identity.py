@@ -1,0 +1,337 @@
+"""World and request, compared with the pipeline's identity. Each difference is refused, with the conf that ends it.
+
+Group and Airflow's memory are looked at before the log, so that neither is ever ahead of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from airflow_kafka_offsets.engine.look import Look, is_of_shard
+from airflow_kafka_offsets.engine.marks import marks_of
+from airflow_kafka_offsets.errors import (
+    CheckpointBehind,
+    ClusterChanged,
+    DataLoss,
+    GroupMoved,
+    OtherPipeline,
+    OutputChanged,
+    PipelineDiffers,
+    clean_text,
+    counted,
+)
+from airflow_kafka_offsets.kafka_values import TopicPartition, values_by_topic
+from airflow_kafka_offsets.log.entries import Batch, digits_of
+from airflow_kafka_offsets.log.identity import Identity, IdentityBody, Resumed, resume
+from airflow_kafka_offsets.log.pipeline_log import Head, PipelineLog
+from airflow_kafka_offsets.plan.body import Offset, Offsets, is_other_topic
+from airflow_kafka_offsets.plan.ranges import Committed
+from airflow_kafka_offsets.plan.window import Covered
+from airflow_kafka_offsets.request import Request
+
+NO_OUTPUT = "none"
+"""In a conf: the job is the user's own. Outputs of packaged jobs begin with their format."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One shard's log; a pipeline without ``shard=`` has one.
+
+    :ivar memory: the key that Airflow remembers, looked at before the log.
+    :ivar newest: the newest batch of the log.
+    """
+
+    log: PipelineLog
+    memory: str | None
+    newest: Batch | None
+
+    @cached_property
+    def head(self) -> Head:
+        """In sequence."""
+        return self.log.head(self.newest)
+
+    def has(self, tp: TopicPartition) -> bool:
+        return is_of_shard(tp, self.log.shard)
+
+    def knows(self, key: str, bases: Sequence[int], *, committed: bool) -> bool:
+        """Whether the log has the batch with this key. Most often it is the newest one, or the one before."""
+        before = None if self.newest is None else self.newest.plan.before
+        if before is not None and before.key == key:
+            return True
+        for number in {digits_of(key) - base for base in bases}:
+            if self.newest is not None and 1 <= number <= self.newest.number:
+                batch = self.newest if number == self.newest.number else self.log.batch(number)
+                if batch is not None and batch.plan.key == key:
+                    return batch.is_committed or not committed
+        return False
+
+
+@dataclass(frozen=True)
+class Decided:
+    """An identity with its per-partition half, which is read only where it is needed.
+
+    :ivar changed: the half of an identity that is not written yet.
+    """
+
+    identity: Identity
+    changed: IdentityBody | None = None
+
+    def body(self, log: PipelineLog) -> IdentityBody:
+        return log.identity_body(self.identity) if self.changed is None else self.changed
+
+    def position(self, log: PipelineLog, committed: Batch | None) -> Offsets:
+        """After the newest commit; before there is one, the first starts."""
+        if committed is not None:
+            return log.position_after(committed)
+        return {tp: at for tp, at in self.body(log).first.items() if is_of_shard(tp, log.shard)}
+
+    def resumed(self, log: PipelineLog, committed: Batch | None) -> Resumed:
+        """Where the batch behind ``committed`` resumes."""
+
+        def log_end(tp: TopicPartition) -> int | None:
+            planned = None if committed is None or committed.is_cleaned else log.body(committed).ranges.get(tp)
+            return None if planned is None else planned.log_end
+
+        under = 1 if committed is None else committed.plan.identity
+        return self.resumed_from(log, self.position(log, committed), under, log_end)
+
+    def resumed_from(
+        self, log: PipelineLog, position: Offsets, under: int, log_end: Callable[[TopicPartition], int | None]
+    ) -> Resumed:
+        starts = self.body(log).starts if self.identity.starts_at > under else {}
+        own = {tp: start for tp, start in starts.items() if is_of_shard(tp, log.shard)}
+        return resume(self.identity, own, position, under, log_end)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """
+    :ivar word: in the conf that ends it; ``None``: no conf does.
+    :ivar value: what the conf has to name.
+    :ivar lines: sentences with both values.
+    :ivar way: another way on than the conf.
+    """
+
+    error: type[PipelineDiffers] | type[DataLoss]
+    word: str | None
+    value: Any
+    lines: Sequence[str]
+    way: str
+
+
+def differences(
+    request: Request, look: Look, decided: Decided, shards: Sequence[Shard], log: PipelineLog
+) -> list[Difference]:
+    """What differs, in the order of STATE.md's table.
+
+    :param shards: the logs to compare: the run's own; for an act, all; for a rewrite of a committed batch, none.
+    """
+    if first := [*_other_pipeline(request, look, decided, log), *_cluster(request, look, decided)]:
+        return first  # nothing else can be compared
+    found = [*_output(request, decided.identity)]
+    for shard in shards:
+        found += mirror_differences(str(request.group_id), look.group, decided, shard)
+        found += _topics(request, look, decided, shard)
+    return list(_merged(found))
+
+
+def _merged(found: Sequence[Difference]) -> Iterator[Difference]:
+    """One difference of each word, of all shards."""
+    for word in dict.fromkeys(d.word for d in found):
+        first, *others = (d for d in found if d.word == word)
+        for other in others:
+            value = first.value | other.value if isinstance(first.value, dict | set) else first.value
+            first = replace(first, value=value, lines=[*first.lines, *other.lines])
+        yield first
+
+
+def _other_pipeline(request: Request, look: Look, decided: Decided, log: PipelineLog) -> Iterator[Difference]:
+    identity = decided.identity
+    kind, shards = "sequence" if request.window is None else "window", request.shard[1] if request.shard else 1
+    another = "Give one of them another pipeline_id and an output of its own."
+    if kind != identity.kind:
+        lines = [f"It reads {_KINDS[identity.kind]}, and this request {_KINDS[kind]}: both would write each record."]
+        yield Difference(OtherPipeline, None, None, lines, another)
+        return
+    if shards != identity.shards:
+        positions, is_open = dict[TopicPartition, int](), False
+        for own in log.of_shards(identity.shards):
+            head = Shard(own, None, own.newest()).head
+            positions |= {tp: at.offset for tp, at in decided.resumed(own, head.committed).position.items()}
+            is_open |= head.unfinished is not None
+        start = f"start=SpecificOffsets({json.dumps(values_by_topic(positions))})"
+        first = "let all batches commit with the old shard= first, then " if is_open else ""
+        another = f"Correct shard=. To divide it otherwise, {first}use another pipeline_id, with {start}."
+        lines = [f"It has {counted(identity.shards, 'shard')}, and this request {counted(shards, 'shard')}."]
+        yield Difference(OtherPipeline, None, None, lines, another)
+    if request.window is not None:
+        if look.description.cluster_id != identity.cluster_id:
+            lines = [
+                f"It reads cluster {identity.cluster_id}, and the connection leads to {look.description.cluster_id}."
+            ]
+            yield Difference(OtherPipeline, None, None, lines, f"Correct the connection. {another}")
+        if str(request.subscription) != identity.subscription:
+            lines = [f"It reads {identity.subscription}, and this request {request.subscription}."]
+            yield Difference(OtherPipeline, None, None, lines, another)
+
+
+_KINDS = {"sequence": "in sequence", "window": "by window"}
+
+
+def _cluster(request: Request, look: Look, decided: Decided) -> Iterator[Difference]:
+    then, now = decided.identity.cluster_id, look.description.cluster_id
+    if then != now and request.window is None:
+        yield Difference(
+            ClusterChanged,
+            "cluster",
+            now,
+            [f"It has read cluster {then}, and the connection leads to cluster {now}."],
+            "Correct the connection. If the cluster was replaced and offsets mean the same there, acknowledge it; else "
+            "reset, too.",
+        )
+
+
+def _output(request: Request, identity: Identity) -> Iterator[Difference]:
+    then, now = identity.output, request.output
+    if then != now:
+        yield Difference(
+            OutputChanged,
+            "output",
+            now or NO_OUTPUT,
+            [
+                f"Its output is {then or NO_OUTPUT}, and this request writes {now or NO_OUTPUT} "
+                f"({NO_OUTPUT}: a job of your own)."
+            ],
+            "Correct the sink. If the output has moved on purpose, acknowledge it: rows in the old one stay there.",
+        )
+
+
+def mirror_differences(group_id: str, group: Committed, decided: Decided, shard: Shard) -> list[Difference]:
+    """What the group holds that this log did not leave there."""
+    unknown = _unknown_batches(group_id, group, decided.identity, shard)
+    return [*unknown, *_group(group_id, group, decided, shard)]
+
+
+def _unknown_batches(group_id: str | None, group: Committed, identity: Identity, shard: Shard) -> Iterator[Difference]:
+    """Batches of this pipeline that Airflow or the group knows, and the log does not: it is an older copy."""
+    own = {mark.batch for tp, mark in marks_of(group).items()
+           if shard.has(tp) and mark.pipeline == shard.log.pipeline_id}  # fmt: skip
+    keys = {key for key in own if not shard.knows(key, identity.bases, committed=True)}
+    if shard.memory is not None and not shard.knows(shard.memory, identity.bases, committed=False):
+        keys.add(shard.memory)
+    if keys := keys - {*identity.batches}:
+        newest = "no batch" if shard.newest is None else f"batch {shard.newest.plan.key}"
+        who = {key: f"group {group_id!r}" if key in own else "Airflow" for key in keys}
+        last = max("" if shard.newest is None else shard.newest.plan.key, f"{identity.bases[-1] + 1:010}")
+        of_shard = " AND kafka_batch LIKE '%-{}of{}-%'".format(*shard.log.shard) if shard.log.shard else ""
+        yield Difference(
+            CheckpointBehind,
+            "batch",
+            keys,
+            [
+                *(f"{who[key]} knows batch {key}, and the log ends with {newest}." for key in sorted(keys)),
+                f"The rows of all batches behind it are those with kafka_batch > '{last}'{of_shard}.",
+            ],
+            "The checkpoint location is an older copy. Restore the newest; or delete the rows of the batches behind "
+            "the log's last one from the output, and give these up: their records are read again.",
+        )
+
+
+def _group(group_id: str | None, group: Committed, decided: Decided, shard: Shard) -> Iterator[Difference]:
+    moved = unexpected_offsets(group, decided, shard)
+    if moved:
+        marks, position = marks_of(group), decided.position(shard.log, shard.head.committed)
+        lines = [
+            f"{tp}: group {group_id!r} holds {offset}, the position is {position[tp].offset}"
+            + (f" (written by pipeline {clean_text(marks[tp].pipeline)!r})" if tp in marks else "")
+            for tp, offset in moved.items()
+        ]
+        way = "Nothing was overwritten. Keep the position, and acknowledge what the group holds; or take its offsets."
+        yield Difference(GroupMoved, "group", moved, lines, way)
+
+
+def unexpected_offsets(group: Committed, decided: Decided, shard: Shard) -> dict[TopicPartition, int]:
+    """Offsets of the group that no batch of this log has marked, that are not the position, and not in the identity."""
+    marks, names = marks_of(group), {shard.log.pipeline_id}
+    position = decided.position(shard.log, shard.head.committed) if group else {}
+    given_up = decided.identity.batches
+    moved = {
+        tp: committed.offset
+        for tp, committed in sorted(group.items())
+        if tp in position
+        and committed.offset != position[tp].offset
+        and not (tp in marks and (marks[tp].pipeline in names or marks[tp].batch in given_up))
+    }
+    accepted = decided.body(shard.log).group if moved else {}
+    return {tp: offset for tp, offset in moved.items() if accepted.get(tp) != offset}
+
+
+def _topics(request: Request, look: Look, decided: Decided, shard: Shard) -> Iterator[Difference]:
+    """Topics that the pipeline has offsets of, and that were deleted or re-created."""
+    now, ended, names = look.description.topic_ids, dict[str, str](), set[str]()
+    lines = list[str]()
+    for tp, at in sorted(_known_topics(decided, shard).items()):
+        is_gone = request.subscription.has(tp) and tp.topic not in now
+        if (is_gone or is_other_topic(at, tp, now)) and not decided.identity.is_ended(at):
+            how = "was deleted" if is_gone else f"was deleted and created again: {at.topic_id} is now {now[tp.topic]}"
+            lines.append(f"{tp}: the topic {how}; what was not read from offset {at.offset} on is gone")
+            names.add(tp.topic)
+            if at.topic_id is not None:
+                ended[tp.topic] = at.topic_id
+    if lines:
+        look.confirm(names)
+        yield Difference(
+            DataLoss,
+            "topic" if ended else None,
+            ended,
+            lines,
+            'Accept it: on_data_loss="advance", or acknowledge it. A new topic of that name is read from its beginning.'
+            if ended
+            else "The brokers give no topic ids: leave the topic out of topics=, or use another pipeline_id.",
+        )
+
+
+def _known_topics(decided: Decided, shard: Shard) -> Offsets:
+    if decided.identity.kind == "window":
+        covered = shard.log.first_body(shard.newest).covered if shard.newest is not None else ()
+        return Covered(covered, decided.identity.ended).topics()
+    found: dict[TopicPartition, Offset] = {}
+    unfinished = shard.head.unfinished
+    if unfinished is not None and unfinished.plan.cluster_id == decided.identity.cluster_id:
+        found |= shard.log.body(unfinished).position_after(unfinished.plan.topic_ids)
+    return {**found, **decided.resumed(shard.log, shard.head.committed).position}
+
+
+def acknowledged_value(difference: Difference) -> Any:
+    """What the conf has to name."""
+    if difference.word == "group":
+        rows = "\n".join(f"{tp} {offset}" for tp, offset in sorted(difference.value.items()))
+        return hashlib.sha256(rows.encode()).hexdigest()[:16]
+    return sorted(difference.value) if isinstance(difference.value, set) else difference.value
+
+
+def refusal(name: str, found: Sequence[Difference], way_on: Callable[..., str]) -> Exception:
+    """The refusal of these differences.
+
+    :param way_on: makes the words with the conf to copy, of its acts.
+    """
+    first, words = found[0], {d.word for d in found}
+    acknowledge = {d.word: acknowledged_value(d) for d in found if d.word is not None}
+    ways = [d.way for d in found]
+    if None not in words:
+        ways.append(f"To acknowledge, {way_on(acknowledge=acknowledge)}")
+    if words == {"cluster"}:
+        reset = {"start": "earliest", "allow_duplicates": True}
+        ways.append(f"To read the new cluster from its beginning, {way_on(acknowledge=acknowledge, reset=reset)}")
+    if words == {"group"}:
+        reset = {"start": "group", "allow_duplicates": True}
+        ways.append(f"To take the group's offsets, also where that reads records again, {way_on(reset=reset)}")
+    lines, remedy = [line for d in found for line in d.lines], "\n".join(ways)
+    if issubclass(first.error, DataLoss):
+        return DataLoss(lines, remedy)
+    return first.error(f"Pipeline {name!r} is not what it was.", lines, remedy)

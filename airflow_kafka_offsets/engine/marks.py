@@ -1,0 +1,47 @@
+"""The mark that the mirror puts beside each offset of a consumer group: which pipeline wrote it, after which batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from airflow_kafka_offsets.json_columns import read_json
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.log.entries import digits_of
+
+BY = "airflow-kafka-offsets"
+CommittedOffsets = Mapping[TopicPartition, CommittedOffset]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The metadata that this package writes beside each offset of a group.
+
+    :ivar batch: the key of the last committed batch.
+    """
+
+    pipeline: str
+    batch: str
+
+    def encode(self) -> str:
+        """ASCII, and below Kafka's limit of 4,095 bytes: a ``pipeline_id`` has at most 200 characters."""
+        return json.dumps({"by": BY, "pipeline": self.pipeline, "batch": self.batch}, separators=(",", ":"))
+
+
+@lru_cache(maxsize=100)
+def mark_of(metadata: str) -> Mark | None:
+    """``None`` for metadata of another writer, which may be anything. Read once for all partitions that carry it."""
+    try:
+        fields = read_json(metadata)
+    except ValueError:
+        return None
+    match fields:
+        case {"by": str(by), "pipeline": str(pipeline), "batch": str(batch)} if by == BY and digits_of(batch):
+            return Mark(pipeline, batch)
+    return None
+
+
+def marks_of(offsets: CommittedOffsets) -> dict[TopicPartition, Mark]:
+    return {tp: mark for tp, committed in offsets.items() if (mark := mark_of(committed.metadata)) is not None}

@@ -1,0 +1,103 @@
+"""In sequence: what the next batch reads, and what an unfinished one reads when it is planned again (rules 1 and 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from airflow_kafka_offsets.engine.identity import Decided
+from airflow_kafka_offsets.engine.look import Look
+from airflow_kafka_offsets.engine.ways import WayOn
+from airflow_kafka_offsets.errors import DataLoss
+from airflow_kafka_offsets.kafka_values import OffsetRange, TopicPartition
+from airflow_kafka_offsets.log.entries import Batch
+from airflow_kafka_offsets.log.identity import Identity
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.plan.body import Decision, Offset, PlanBody, PlannedRange, Skips
+from airflow_kafka_offsets.plan.cap import cap_ranges
+from airflow_kafka_offsets.plan.ranges import ValidatedStart, end_offset, for_each, validate_start
+
+
+class Draft(NamedTuple):
+    """A plan's body.
+
+    :ivar has_news: whether it reads or records anything.
+    """
+
+    body: PlanBody
+    has_news: bool
+
+
+def plan_sequence(
+    look: Look, log: PipelineLog, decided: Decided, committed: Batch | None, old: Batch | None, way_on: WayOn
+) -> Draft:
+    """The plan of the batch behind ``committed``, by today's request.
+
+    :param old: the same batch, which is planned again: new partitions start where its first plan had them.
+    :raises DataLoss: records that are to be read are gone, and ``on_data_loss`` is ``fail``.
+    """
+    resumed = decided.resumed(log, committed)
+    position = dict(resumed.position)
+    if old is not None and old.plan.cluster_id == decided.identity.cluster_id:
+        former = log.body(old).resume_from
+        position = {tp: at for tp, at in former.items() if not decided.identity.is_ended(at)} | position
+    asked = look.to_read(position)
+    new = look.log_starts([tp for tp in asked if tp not in position])
+    position |= new
+    facts = look.facts(asked, position)
+    starts = for_each(asked, lambda tp: validate_start(look.request, facts, tp, position[tp]))
+    refuse_losses(look, starts, way_on)
+    ends = for_each(asked, lambda tp: end_offset(look.request, facts, tp, starts[tp].start))
+    ranges = {
+        tp: PlannedRange(starts[tp].start, ends[tp], facts.snapshots[tp].leader_epoch, facts.snapshots[tp].end_offset)
+        for tp in asked
+    }
+    ranges = cap_ranges(ranges, look.request.max_records)
+    skips = skips_in(decided.identity, ranges, position)
+    decisions = (*resumed.decisions, *decisions_of(starts), *decisions_of_skips(skips))
+    body = PlanBody(ranges, position, skips, decisions)
+    return Draft(body, bool(body.offsets or decisions or new or (committed is None and position)))
+
+
+def decisions_of(starts: Mapping[TopicPartition, ValidatedStart]) -> tuple[Decision, ...]:
+    return tuple(decision for tp in sorted(starts) for decision in starts[tp].decisions)
+
+
+def skips_in(
+    identity: Identity, ranges: Mapping[TopicPartition, PlannedRange], position: Mapping[TopicPartition, Offset]
+) -> Skips:
+    """The parts of the identity's skips that lie inside the ranges, merged."""
+    found: dict[TopicPartition, tuple[OffsetRange, ...]] = {}
+    for tp in sorted({skip.partition for skip in identity.skips} & ranges.keys()):
+        whole = OffsetRange(ranges[tp].start, max(ranges[tp].start, ranges[tp].end))
+        left = whole.without(identity.skipped(tp, position[tp].topic_id))
+        if inside := tuple(whole.without(left)):
+            found[tp] = inside
+    return found
+
+
+def decisions_of_skips(skips: Skips) -> tuple[Decision, ...]:
+    return tuple(
+        Decision(tp, skip.start_offset, skip.end_offset, "skipped", "skip") for tp, of in skips.items() for skip in of
+    )
+
+
+def refuse_losses(look: Look, starts: Mapping[TopicPartition, ValidatedStart], way_on: WayOn | None = None) -> None:
+    """
+    :param way_on: ``None``: the pipeline has no identity yet, so that no act is possible.
+    :raises DataLoss: records are gone, and ``on_data_loss`` is ``fail``; with the reset that moves just those.
+    """
+    fails = look.request.on_data_loss == "fail"
+    lost = {tp: start for tp, start in sorted(starts.items()) if start.loss and (fails or start.is_refused)}
+    if not lost:
+        return
+    remedy = (
+        'Restore the records, or accept the loss: on_data_loss="advance" resumes at the first record that is left, '
+        '"reset" where otherwise= says.'
+    )
+    if way_on is not None:
+        reset: dict[str, Any] = {"start": {str(tp): start.start for tp, start in lost.items()}}
+        if any(d.kind == "again" for start in lost.values() for d in start.decisions):
+            reset["allow_duplicates"] = True
+        remedy += f" For these partitions alone, once, {way_on(reset=reset)}"
+    raise DataLoss([str(start.loss) for start in lost.values()], remedy)

@@ -1,0 +1,249 @@
+"""Resolve: which batch a run does, and what that batch reads (STATE.md, rules 1 to 4).
+
+A turn looks at everything once and creates at most one entry. A run that loses the race for a name looks again.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from airflow_kafka_offsets.broker.protocol import Cluster
+from airflow_kafka_offsets.engine.acts import Acting, carry_out, is_done, shards_of
+from airflow_kafka_offsets.engine.begin import begin
+from airflow_kafka_offsets.engine.commit import commit
+from airflow_kafka_offsets.engine.history import unfinished
+from airflow_kafka_offsets.engine.identity import Decided, Shard, differences, refusal
+from airflow_kafka_offsets.engine.look import Look, LookAgain
+from airflow_kafka_offsets.engine.mirror import mirror
+from airflow_kafka_offsets.engine.plans import first_plan, kept_expectation, later_plan, rewritten
+from airflow_kafka_offsets.engine.sequence import plan_sequence, skips_in
+from airflow_kafka_offsets.engine.surroundings import Airflow
+from airflow_kafka_offsets.engine.ways import WayOn, ways_on
+from airflow_kafka_offsets.engine.windows import find_window, plan_window, replan_window, require_free
+from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
+from airflow_kafka_offsets.errors import OverlappingRun, ReadNotVerified, StoreUnavailable
+from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.log.entries import Batch, Plan, next_step
+from airflow_kafka_offsets.log.identity import Identity
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.log.reports import verify
+from airflow_kafka_offsets.plan.body import PlanBody
+from airflow_kafka_offsets.plan.window import Covered
+from airflow_kafka_offsets.request import Request
+
+_LOG = logging.getLogger(__name__)
+MOST_TURNS = 50
+"""Each lost race is another writer's progress; so many in a row have no cause but a store that answers wrongly."""
+
+
+def resolve(
+    request: Request, run: RunKey, log: PipelineLog, kafka: Cluster, airflow: Airflow
+) -> ResolvedBatch | NoBatch:
+    """The batch that this run does: its own, the unfinished one, or the next one.
+
+    :raises RefusedError: to go on would lose records or read them twice; each says what to do.
+    :raises StoreUnavailable: other writers were faster, again and again.
+    """
+    for _ in range(MOST_TURNS):
+        try:
+            done = _look_and_act(request, run, log, Look(request, kafka), airflow)
+        except LookAgain:
+            done = None
+        if done is not None:
+            _LOG.info(done.summary)
+            return done
+        _LOG.info("Something new in pipeline %s: looking again.", log.pipeline_id)
+    raise StoreUnavailable(
+        f"Cannot plan a batch of pipeline {log.pipeline_id!r} in the checkpoint location {log.store.uri}",
+        f"another writer was faster {MOST_TURNS} times",
+        "See that the store shows what was created: get, list and exclusive creation have to agree.",
+        retriable=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What is known in this turn.
+
+    :ivar batch: the batch that the run is bound to, or that has its window, else the newest; ``None``: there is none.
+    :ivar is_bound: whether it is the first or the second.
+    """
+
+    request: Request
+    run: RunKey
+    log: PipelineLog
+    look: Look
+    airflow: Airflow
+    decided: Decided
+    shard: Shard
+    batch: Batch | None
+    is_bound: bool
+
+    @property
+    def identity(self) -> Identity:
+        return self.decided.identity
+
+    @property
+    def way_on(self) -> WayOn:
+        return ways_on(self.log.name, self.identity.number, self.run, self.airflow)
+
+
+def _look_and_act(
+    request: Request, run: RunKey, log: PipelineLog, look: Look, airflow: Airflow
+) -> ResolvedBatch | NoBatch | None:
+    """One turn. ``None``: the identity is new, or another writer was faster; look again."""
+    by_window = request.window is not None
+    bound = None if by_window else log.batch_of(run)
+    memory, _ = airflow.last_planned_key(), look.group  # both before the log
+    identity = log.identity() or begin(request, run, look, log, airflow, memory)
+    if identity is None:
+        return None
+    shard = Shard(log, memory, log.newest())
+    if request.act is not None and not is_done(request.act, request.said, run, log, identity):
+        carry_out(Acting(request, request.act, run, look, log, airflow, identity, shards_of(log, identity, shard)))
+        return None
+    batch = shard.newest if bound is None else log.existing(bound)
+    if by_window and identity.kind == "window":
+        batch = find_window(request, log, shard.newest)
+    is_bound = bound is not None or (by_window and batch is not None)
+    turn = Turn(request, run, log, look, airflow, Decided(identity), shard, batch, is_bound)
+    if (ended := _require_same(turn)) is not None:
+        log.create_identity(ended)
+        return None
+    return _step(turn)
+
+
+def _require_same(turn: Turn) -> Identity | None:
+    """The next identity, if ``on_data_loss`` accepts that topics ended.
+
+    :raises PipelineDiffers, DataLoss: world or request differ from the identity.
+    """
+    request, identity = turn.request, turn.identity
+    is_rewrite = turn.request.window is None and turn.is_bound and turn.batch is not None and turn.batch.is_committed
+    found = differences(request, turn.look, turn.decided, [] if is_rewrite else [turn.shard], turn.log)
+    if not found:
+        if not is_rewrite:
+            turn.look.require_topics(identity.ended.values())
+        return None
+    if {d.word for d in found} == {"topic"} and request.on_data_loss != "fail":
+        ended = {**identity.ended, **{topic_id: topic for topic, topic_id in found[0].value.items()}}
+        number, now = identity.number + 1, request.now_ms
+        return replace(identity, number=number, by=turn.run, at_ms=now, user=None, act=None, ended=ended)
+    shards = [] if is_rewrite else shards_of(turn.log, identity, turn.shard)
+    raise refusal(turn.log.name, differences(request, turn.look, turn.decided, shards, turn.log) or found, turn.way_on)
+
+
+def _step(turn: Turn) -> ResolvedBatch | NoBatch | None:
+    batch = turn.batch
+    step = next_step(turn.run, batch, is_bound=turn.is_bound, is_running=turn.airflow.is_running)
+    match step:
+        case "wait":
+            assert batch is not None
+            raise OverlappingRun(str(batch.plan.by), str(batch))
+        case "leave":
+            assert batch is not None
+            return NoBatch(f"{batch} was committed by run {batch.commits[0].by}; it is left as it is.")
+        case "do again":
+            assert batch is not None
+            done = _write_again(turn, batch)
+        case "do":
+            assert batch is not None
+            done = _continue(turn, batch)
+        case "plan next":
+            done = _plan_next_window(turn) if turn.request.window is not None else _plan_next(turn)
+        case _ as never:
+            assert_never(never)
+    if isinstance(done, NoBatch):
+        return done
+    if done is None or (
+        turn.request.window is None and turn.log.bind(turn.run, done.batch.number) != done.batch.number
+    ):
+        return None
+    if done.batch.has_records:
+        return done
+    commit(done.given(), turn.log, turn.look.kafka)  # it needs no job
+    return NoBatch(f"{done.summary} It is committed without a Spark job.")
+
+
+def _append(turn: Turn, plan: Plan, batch: Batch | None, body: PlanBody) -> ResolvedBatch | None:
+    """``None``: another writer was faster."""
+    entries = (*(() if batch is None else batch.entries), plan)
+    if not turn.log.append(plan.number, len(entries), plan):
+        return None
+    new = Batch(plan.number, entries) if batch is None else replace(batch, entries=entries)
+    return ResolvedBatch(turn.log, new, body, turn.run, starts_job=new.has_records)
+
+
+def _plan_next(turn: Turn) -> ResolvedBatch | NoBatch | None:
+    """Rule 1."""
+    head = turn.shard.head
+    draft = plan_sequence(turn.look, turn.log, turn.decided, head.committed, None, turn.way_on)
+    if not draft.has_news:
+        if head.committed is not None:
+            mirror(turn.log, turn.look.kafka, head.committed)
+        return NoBatch(f"Pipeline {turn.log.pipeline_id}: there is nothing new to read.")
+    plan = first_plan(turn.look, turn.log, turn.identity, turn.run, head.next_number, draft.body, head.committed)
+    return _append(turn, plan, None, draft.body)
+
+
+def _plan_next_window(turn: Turn) -> ResolvedBatch | None:
+    newest = turn.shard.newest
+    stretches = () if newest is None else turn.log.first_body(newest).covered
+    covered = Covered(stretches, turn.identity.ended)
+    require_free(turn.request, turn.identity, covered)
+    body = plan_window(turn.look, turn.identity, covered)
+    number = 1 if newest is None else newest.number + 1
+    open_batches = () if newest is None else tuple(batch.number for batch in unfinished(turn.log, newest))
+    plan = first_plan(turn.look, turn.log, turn.identity, turn.run, number, body, newest, open_batches)
+    done = _append(turn, plan, None, body)
+    if done is not None and turn.request.window is not None:
+        turn.log.name_window(turn.request.window, number)
+    return done
+
+
+def _continue(turn: Turn, batch: Batch) -> ResolvedBatch | None:
+    """The unfinished batch as it is, or planned again (rule 2)."""
+    identity, plan, body = turn.identity, batch.plan, turn.log.body(batch)
+    is_moved = plan.cluster_id != identity.cluster_id or identity.reset_at > plan.identity
+    gone = "" if is_moved else turn.look.gone(plan, body)
+    differs = is_moved or (
+        (plan.output, plan.adopted, plan.bases) != (identity.output, identity.adopted, identity.bases)
+        or plan.expects != kept_expectation(identity, plan)
+        or skips_in(identity, body.ranges, body.resume_from) != body.skips
+    )
+    if not differs and gone == "expired" and plan.require_report and verify(batch, body, turn.log.report).is_verified:
+        return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=False)
+    if differs or gone:
+        if plan.window is None:
+            committed = turn.shard.head.committed
+            body = plan_sequence(turn.look, turn.log, turn.decided, committed, batch, turn.way_on).body
+        else:
+            committed, body = None, replan_window(turn.look, identity, turn.log, batch)
+        return _append(turn, later_plan(turn.look, turn.log, identity, turn.run, batch, body, committed), batch, body)
+    if plan.by != turn.run:
+        return _append(turn, replace(plan, by=turn.run, at_ms=turn.request.now_ms), batch, body)
+    return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=batch.has_records)
+
+
+def _write_again(turn: Turn, batch: Batch) -> ResolvedBatch | NoBatch | None:
+    """A cleared run writes the batch that it committed again (rule 3)."""
+    plan, identity = batch.plan, turn.identity
+    if batch.is_cleaned:
+        return NoBatch(f"{batch} is committed and was cleaned; it is left as it is.")
+    body = turn.log.body(batch)
+    if plan.cluster_id != identity.cluster_id or plan.output != identity.output:
+        return NoBatch(f"{batch} was committed into {plan.output}, which is no longer the output; it is left there.")
+    if turn.look.gone(plan, body):
+        verdict = verify(batch, body, turn.log.report)
+        if plan.require_report and not verdict.is_verified:
+            raise ReadNotVerified(
+                [f"{batch}: {problem}" for problem in verdict.problems],
+                "It is committed, and its records are gone from Kafka, so it cannot be read again. Look at its rows "
+                f"(kafka_batch = '{plan.key}'), then mark this run as it should be.",
+            )
+        if plan.output is None:
+            return NoBatch(f"{batch} is committed, and its records are gone from Kafka; it is left as it is.")
+        return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=True, is_left=True)
+    return _append(turn, rewritten(identity, turn.run, plan, turn.request.now_ms), batch, body)
