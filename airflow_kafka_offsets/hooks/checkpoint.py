@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +31,6 @@ def configured_store(checkpoint_location: str | None = None) -> Store:
     if "://" not in chosen and (elsewhere := runs_elsewhere()):
         raise InvalidRequest((_of_one_machine(chosen, elsewhere),))
     return open_store(chosen or _default(), _credentials)
-
-
-def store_of_driver(driver_uri: str) -> Store:
-    """The store that a Spark driver finds by ``driver_uri``, which names no connection, as Airflow opens it."""
-    with suppress(InvalidRequest):
-        own = configured_store()
-        if own.driver_uri == driver_uri:
-            return own
-    return open_store(driver_uri, _credentials)
 
 
 def _default() -> str:

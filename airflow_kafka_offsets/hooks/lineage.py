@@ -20,14 +20,13 @@ from openlineage.client.facet_v2 import (
     output_statistics_output_dataset,
 )
 
-from airflow_kafka_offsets.engine.work import Given
+from airflow_kafka_offsets.engine.work import PlanReference
 from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.kafka_values import grouped
 from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.reports import Report
 from airflow_kafka_offsets.plan.body import PlanBody
-from airflow_kafka_offsets.store.objects import safe_name
 
 MOST_RANGES = 500
 """In one event, of all topics. Each has some 60 bytes."""
@@ -60,7 +59,7 @@ class KafkaOffsetsRangesInputDatasetFacet(InputDatasetFacet):
 
 
 def lineage_of(
-    given: Given, log: PipelineLog, servers: str, *, writes: bool, is_over: bool
+    given: PlanReference, log: PipelineLog, servers: str, *, writes: bool, is_over: bool
 ) -> OperatorLineage[Any, Any]:  # fmt: skip
     """
     :param servers: the brokers that the batch is read from.
@@ -104,7 +103,7 @@ def _report(log: PipelineLog, batch: Batch) -> Report | None:
 
 
 def _job(log: PipelineLog, digest: str | None) -> Mapping[str, Any] | None:
-    data = log.store.get(f"{safe_name(log.pipeline_id)}/jobs/{digest}.json") if digest else None
+    data = log.store.get(f"{log.root}/jobs/{digest}.json") if digest else None
     job: Mapping[str, Any] | None = None if data is None else read_json(data)
     return job
 

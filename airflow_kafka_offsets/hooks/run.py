@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import RefusedError, RequestError
-from airflow_kafka_offsets.hooks.versions import newest_success
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.request import RunContext
 
 PLAN_XCOM = "plan"
 PLANNED_XCOM = "planned"
+ACT_XCOM = "act"
 SUMMARY_XCOM = "summary"
 _ENDED = ("success", "failed", "skipped", "upstream_failed", "removed")
 
@@ -31,14 +30,17 @@ def run_key(context: Any, name: str) -> RunKey:
     return RunKey(ti.dag_id, ti.run_id, name, -1 if ti.map_index is None else ti.map_index)
 
 
-def run_context(context: Any) -> RunContext:
-    """The run's times and conf. A run without a logical date has no data interval, and no such names in its context."""
+def run_context(context: Any, pipelines: Collection[str] | None = None) -> RunContext:
+    """The run's times and conf. A run without a logical date has no data interval, and no such names in its context.
+
+    :param pipelines: those of the DAG.
+    """
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     interval = (
         None if start is None or end is None else (round(start.timestamp() * 1000), round(end.timestamp() * 1000))
     )
     conf = context["dag_run"].conf if "dag_run" in context else None
-    return RunContext(now_ms(), interval, (conf or {}).get("kafka_offsets") or {})
+    return RunContext(now_ms(), interval, (conf or {}).get("kafka_offsets"), pipelines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +89,23 @@ class AirflowOf:
             return None
         return planned["key"] if planned and planned["pipeline"] == self.pipeline_id else None
 
-    def has_succeeded(self) -> bool:
-        """Whether this task has succeeded in another run for this pipeline.
+    def triggering_user(self) -> str | None:
+        """Who triggered the run, by hand or by the API."""
+        user: str | None = getattr(self.context["dag_run"], "triggering_user_name", None)
+        return user
 
-        The plans that it pushed name the pipeline: the last one up to this run's date, and the newest of all. A DAG
-        that is given another ``pipeline_id`` starts anew. Where the XComs were purged, any success counts.
-        """
-        ti = self.context["ti"]
-        asked = {"dag_id": ti.dag_id, "task_ids": [ti.task_id], "states": ["success"]}
-        if ti.get_ti_count(**asked) <= ti.get_ti_count(**asked, run_ids=[ti.run_id]):
-            return False
-        index = -1 if ti.map_index is None else ti.map_index
-        pull = partial(ti.xcom_pull, task_ids=ti.task_id, key=PLAN_XCOM, map_indexes=index)
-        plans = [pull(include_prior_dates=True), pull(run_id=newest_success(ti))]
-        pipelines = {plan["pipeline"] for plan in plans if plan}
-        return self.pipeline_id in pipelines or not pipelines
+    def ways_past(self) -> str:
+        """What would hold a person's run back, in sentences; empty: nothing."""
+        task = self.context["task"]
+        words = []
+        if task.dag.max_active_runs == 1:
+            words.append("The DAG runs one at a time (max_active_runs=1): end a run that is running first.")
+        if task.depends_on_past:
+            words.append(
+                "The task has depends_on_past: mark it as success in this run first, or the new run waits for it; its "
+                "batch is not committed by that."
+            )
+        return " ".join(words)
 
 
 @contextmanager

@@ -5,22 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from threading import RLock
-from typing import Any
 
 _PROCESS_CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
 _ONE_AT_A_TIME = RLock()  # the page is made in several threads, and the variable is the process's
-_FOR_EVER = datetime(9999, 1, 1, tzinfo=UTC)
-
-
-def newest_success(ti: Any) -> str | None:
-    """The run with the latest logical date in which the task of ``ti`` has succeeded; no task can ask before 3.2."""
-    if not hasattr(ti, "get_previous_ti"):
-        return None
-    index = -1 if ti.map_index is None else ti.map_index
-    newest = ti.get_previous_ti(state="success", logical_date=_FOR_EVER, map_index=index)
-    return newest.run_id if newest else None
 
 
 @contextmanager

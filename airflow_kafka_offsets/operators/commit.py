@@ -11,7 +11,7 @@ from airflow_kafka_offsets.hooks.run import SUMMARY_XCOM, failing_at_once
 from airflow_kafka_offsets.operators.lineage import TellsLineage
 
 if TYPE_CHECKING:
-    from airflow_kafka_offsets.engine.work import Given
+    from airflow_kafka_offsets.engine.work import PlanReference
     from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
 OF_SPARK_TASK = {"arguments", "formats"}
@@ -61,18 +61,18 @@ def name_batch(task: BaseOperator, context: Any, key: str) -> None:
             context["outlet_events"][outlet].extra = {"batch_key": key}
 
 
-def given_of(plan: Any) -> Given:
+def given_of(plan: Any) -> PlanReference:
     """The plan that the resolve task gave to Spark, from its XCom.
 
     :raises InvalidRequest: it is something else, such as the ``None`` of a task that was marked as success by hand.
     """
-    from airflow_kafka_offsets.engine.work import Given
+    from airflow_kafka_offsets.engine.work import PlanReference
 
     is_pushed = isinstance(plan, Mapping)
-    return Given.from_dict({k: v for k, v in plan.items() if k not in OF_SPARK_TASK} if is_pushed else plan)
+    return PlanReference.from_dict({k: v for k, v in plan.items() if k not in OF_SPARK_TASK} if is_pushed else plan)
 
 
-def log_of(given: Given) -> PipelineLog:
+def log_of(given: PlanReference) -> PipelineLog:
     """The log that has the plan."""
     from airflow_kafka_offsets.hooks.checkpoint import configured_store
     from airflow_kafka_offsets.log.pipeline_log import PipelineLog

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.operators.commit import log_of
 from airflow_kafka_offsets.operators.spark_task import BatchTask
 
 if TYPE_CHECKING:
-    from airflow_kafka_offsets.engine.work import Given
+    from airflow_kafka_offsets.engine.work import PlanReference
 
 _USER = "airflow"  # a session belongs to a user; without one, pyspark takes that of the worker's process
 
@@ -58,7 +58,7 @@ class SparkConnectBatchOperator(BatchTask, BaseOperator):
         if self._spark is not None:
             self._spark.interruptTag(self._tag)
 
-    def _run_job(self, given: Given, context: Any) -> None:
+    def _run_job(self, given: PlanReference, context: Any) -> None:
         from airflow_kafka_offsets.spark.errors import BatchError
 
         store = log_of(given).store
@@ -79,17 +79,17 @@ class SparkConnectBatchOperator(BatchTask, BaseOperator):
 
         write_batch(spark, arguments, store)
 
-    def _kafka(self, given: Given, configured: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:
+    def _kafka(self, given: PlanReference, configured: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:
         from airflow_kafka_offsets.hooks.spark_kafka import handed_over
 
         return handed_over(given.kafka_config_id, configured, cluster_mode=False)
 
-    def _shares_session(self, given: Given) -> str:
+    def _shares_session(self, given: PlanReference) -> str:
         """Windows are written at the same time, and a session has one set of settings: each has its own."""
         return f"{given.pipeline}/{given.key}" if given.by_window else given.pipeline
 
     @contextmanager
-    def _session(self, given: Given) -> Iterator[Any]:
+    def _session(self, given: PlanReference) -> Iterator[Any]:
         """The task's session. Nothing of an earlier attempt runs there, and nothing of this one afterwards."""
         from pyspark.sql import SparkSession
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from airflow_kafka_offsets.engine.work import Given
+    from airflow_kafka_offsets.engine.work import PlanReference
     from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
 
@@ -38,7 +38,7 @@ class TellsLineage:
         given = given_of(self.plan)
         return self._lineage_of(given, log_of(given), is_over=is_over)
 
-    def _lineage_of(self, given: Given, log: PipelineLog, *, is_over: bool) -> Any:
+    def _lineage_of(self, given: PlanReference, log: PipelineLog, *, is_over: bool) -> Any:
         from airflow_kafka_offsets.hooks.lineage import known_servers, lineage_of
 
         return lineage_of(given, log, known_servers(self.plan), writes=self.writes, is_over=is_over)

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.operators.spark_task import BatchTask
 from airflow_kafka_offsets.operators.submit import SparkSubmitBatchOperator
 
 if TYPE_CHECKING:
-    from airflow_kafka_offsets.engine.work import Given
+    from airflow_kafka_offsets.engine.work import PlanReference
     from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
 MERGE_JOB = str(JOBS / "merge_batches.py")
@@ -31,13 +31,13 @@ class _BehindTheCommit(BatchTask):
         super().execute(context)
         name_batch(cast(BaseOperator, self), context, given_of(self.plan).key)
 
-    def _needs_job(self, given: Given) -> bool:
+    def _needs_job(self, given: PlanReference) -> bool:
         return True
 
-    def _kafka(self, given: Given, configured: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:
+    def _kafka(self, given: PlanReference, configured: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:
         return nullcontext({})
 
-    def _lineage_of(self, given: Given, log: PipelineLog, *, is_over: bool) -> Any:
+    def _lineage_of(self, given: PlanReference, log: PipelineLog, *, is_over: bool) -> Any:
         from airflow_kafka_offsets.hooks.lineage import lineage_of_merge
 
         return lineage_of_merge(log, given.job)
@@ -56,7 +56,7 @@ class MergeOperator(_BehindTheCommit, SparkSubmitBatchOperator):
 class ConnectMergeOperator(_BehindTheCommit, SparkConnectBatchOperator):
     """``SparkConnectBatchOperator`` behind the commit. The next batch may be written meanwhile."""
 
-    def _shares_session(self, given: Given) -> str:
+    def _shares_session(self, given: PlanReference) -> str:
         return f"{given.pipeline}/{given.key}"
 
     def _job(self, spark: Any, arguments: Sequence[str], store: DriverStore) -> None:

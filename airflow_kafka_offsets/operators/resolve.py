@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.providers.common.compat.sdk import AirflowSkipException
 from airflow.sdk import BaseOperator, XComArg
 
+from airflow_kafka_offsets.errors import DryRun, listed
 from airflow_kafka_offsets.hooks.run import (
+    ACT_XCOM,
     PLAN_XCOM,
     PLANNED_XCOM,
     SUMMARY_XCOM,
@@ -17,14 +19,15 @@ from airflow_kafka_offsets.hooks.run import (
     run_context,
     run_key,
 )
-from airflow_kafka_offsets.offsets import Bound, GroupOffsets
+from airflow_kafka_offsets.offsets import Bound, GroupOffsets, Timestamp
 from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator
 from airflow_kafka_offsets.operators.lineage import TellsLineage
 from airflow_kafka_offsets.request import check_parameters, parse_request
-from airflow_kafka_offsets.templated import plain
+from airflow_kafka_offsets.rows.job import output_name
+from airflow_kafka_offsets.templated import is_settled, plain
 
 if TYPE_CHECKING:
-    from airflow_kafka_offsets.engine.work import Nothing, Work
+    from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
 
 _COMMITTED = GroupOffsets()
 _PARAMETERS = (
@@ -79,6 +82,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
     template_fields: Sequence[str] = (*_PARAMETERS, "kafka_config_id", "checkpoint_location", "job")
     ui_color = "#e6f2e6"
     writes = False
+    _has_templated_output = False
     job: Any = None
     """What the packaged jobs write: a sink, rows and merge, the last two or ``None``; ``kafka_spark_batch`` sets it."""
     group_name: str | None = None
@@ -121,23 +125,29 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
 
     def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
         """Config objects are checked as they are rendered."""
+        self._has_templated_output = self.job is not None and not is_settled(self.job[0])
         with failing_at_once():
             super().render_template_fields(context, jinja_env)
 
+    @property
+    def pipeline(self) -> str:
+        """The name of the pipeline; a shard's is the same."""
+        return self.pipeline_id or f"{self.dag_id}.{self.group_name or self.task_id}"
+
     def execute(self, context: Any) -> list[str]:
         # Imported where it runs: a DAG's file is parsed often, and needs neither the engine nor a Kafka client.
-        from airflow_kafka_offsets.engine.work import Nothing
+        from airflow_kafka_offsets.engine.work import NoBatch
         from airflow_kafka_offsets.log.pipeline_log import put_job
 
         push = context["ti"].xcom_push
         with failing_at_once():
             work, servers = self._resolve(context)
             push(key=SUMMARY_XCOM, value=work.summary)
-            if isinstance(work, Nothing):
+            if isinstance(work, NoBatch):
                 raise AirflowSkipException(work.summary)
             self.log.info("%s Its key: %s", work.summary, work.key)
             job = self._job_object(sorted(work.batch.plan.topics))
-        digest = None if job is None else put_job(work.log.store, work.log.pipeline_id, job)
+        digest = None if job is None else put_job(work.log, job)
         arguments = work.arguments(servers, digest)
         given = work.given(job=digest, kafka_config_id=self.kafka_config_id).to_dict()
         self.plan = {**given, "arguments": arguments, "formats": formats_of(job)}
@@ -149,28 +159,48 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
             push(key=name, value=value)
         return arguments
 
-    def _resolve(self, context: Any) -> tuple[Work | Nothing, str]:
-        """What the engine decides, and the brokers' addresses."""
-        from airflow_kafka_offsets.engine.resolve import resolve
-        from airflow_kafka_offsets.engine.work import Nothing
+    def _resolve(self, context: Any) -> tuple[ResolvedBatch | NoBatch, str]:
+        """What the engine decides, and the brokers' addresses.
+
+        :raises DryRun: the run's conf asks for no more than what it would do.
+        """
+        from airflow_kafka_offsets.engine.dry_run import resolve_and_compare
+        from airflow_kafka_offsets.engine.turn import resolve
+        from airflow_kafka_offsets.engine.work import NoBatch
         from airflow_kafka_offsets.hooks.checkpoint import configured_store
         from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
         from airflow_kafka_offsets.hooks.metrics import measured, send_nothing
         from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
-        name, hook = self.group_name or self.task_id, KafkaOffsetsHook(self.kafka_config_id)
-        run = run_key(context, name)
-        parameters = {**self._parameters(), "pipeline_id": self.pipeline_id or f"{run.dag_id}.{name}"}
-        request = parse_request(parameters, run_context(context), hook.client_config)
+        hook, run = KafkaOffsetsHook(self.kafka_config_id), run_key(context, self.group_name or self.task_id)
+        parameters = {**self._parameters(), "pipeline_id": self.pipeline}
+        request = parse_request(
+            parameters, run_context(context, pipelines_of(self)), hook.client_config, self._output()
+        )
         for warning in request.warnings:
             self.log.warning(warning)
         log = PipelineLog(configured_store(self.checkpoint_location), request.pipeline_id)
         with hook.open_cluster() as cluster, measured("resolve", request.pipeline_id) as began_ms:
-            airflow = AirflowOf(context, request.pipeline_id, run, self._tasks_of_batch())
-            work = resolve(request, run, log, cluster, airflow)
-            if isinstance(work, Nothing):  # no commit task follows
+            turn = request, run, log, cluster, AirflowOf(context, request.pipeline_id, run, self._tasks_of_batch())
+            if request.act is None and not request.dry_run:
+                work = resolve(*turn)
+            else:
+                work, lines = resolve_and_compare(*turn, dry=request.dry_run)
+                if request.dry_run:
+                    raise DryRun(
+                        work.summary, listed(lines), "Nothing was written. Without dry_run, the run does that."
+                    )
+                self.log.info("The act changed:\n%s", listed(lines))
+                context["ti"].xcom_push(key=ACT_XCOM, value=lines)
+            if isinstance(work, NoBatch):  # no commit task follows
                 send_nothing(log, cluster, began_ms)
         return work, hook.client_config["bootstrap.servers"]
+
+    def _output(self) -> str | None:
+        """Where the packaged job writes; by window a templated output is another one for each window."""
+        if self.job is None or (self._has_templated_output and isinstance(self.end, Timestamp)):
+            return None
+        return output_name(self.job[0])
 
     def _tasks_of_batch(self) -> set[str]:
         """This task and those behind it, up to the commit."""
@@ -192,6 +222,19 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
 
     def _parameters(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _PARAMETERS}
+
+
+def pipelines_of(task: Any) -> set[str] | None:
+    """The pipelines of a task's DAG; ``None``: a name is a template or mapped, and not known here."""
+    names = [getattr(other, "pipeline", None) for other in task.dag.tasks if is_resolving(other)]
+    known = {str(name) for name in names if name and is_settled(name)}
+    return known if len(known) == len({*names}) else None
+
+
+def is_resolving(task: Any) -> bool:
+    """Whether a task, mapped or not, plans batches."""
+    kind = getattr(task, "operator_class", type(task))
+    return isinstance(kind, type) and issubclass(kind, ResolveStartupOffsetsOperator)
 
 
 def formats_of(job: Mapping[str, Any] | None) -> list[str]:

@@ -13,7 +13,7 @@ from airflow_kafka_offsets.operators.commit import given_of, log_of
 from airflow_kafka_offsets.operators.lineage import TellsLineage
 
 if TYPE_CHECKING:
-    from airflow_kafka_offsets.engine.work import Given
+    from airflow_kafka_offsets.engine.work import PlanReference
 
 
 class BatchTask(TellsLineage, ABC):
@@ -30,9 +30,9 @@ class BatchTask(TellsLineage, ABC):
                 self.log.info("Batch %s is written and its records are gone: no job is started.", given.key)
 
     @abstractmethod
-    def _run_job(self, given: Given, context: Any) -> None: ...
+    def _run_job(self, given: PlanReference, context: Any) -> None: ...
 
-    def _needs_job(self, given: Given) -> bool:
+    def _needs_job(self, given: PlanReference) -> bool:
         from airflow_kafka_offsets.engine.commit import needs_job
         from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 

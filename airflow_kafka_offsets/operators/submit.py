@@ -29,7 +29,7 @@ from airflow_kafka_offsets.hooks.spark_installation import (
 from airflow_kafka_offsets.operators.spark_task import BatchTask
 
 if TYPE_CHECKING:
-    from airflow_kafka_offsets.engine.work import Given
+    from airflow_kafka_offsets.engine.work import PlanReference
 
 PACKAGED_JOB = str(JOBS / "write_batch.py")
 
@@ -91,7 +91,7 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
         self.conn_id, self.deploy_mode, self.spark_binary = conn_id, deploy_mode, spark_binary
         self._clears = 0
 
-    def _run_job(self, given: Given, context: Any) -> None:
+    def _run_job(self, given: PlanReference, context: Any) -> None:
         self._clears = getattr(context["dag_run"], "clear_number", 0) or 0
         self.application_args = [*map(str, self.application_args or ()), *self.plan["arguments"]]
         configured = self._complete(given, self.plan["formats"])
@@ -108,7 +108,7 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
 
     # ── what this worker's Spark lacks ────────────────────────────────────────────────────────────────────────────────
 
-    def _complete(self, given: Given, formats: Sequence[str]) -> dict[str, str]:
+    def _complete(self, given: PlanReference, formats: Sequence[str]) -> dict[str, str]:
         """Fill in what nobody has configured. Returns all settings.
 
         :raises InvalidRequest: no driver could be started here.
@@ -130,7 +130,7 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
             self._start_fast(given, spark, configured)
         return {**configured, **{name: str(value) for name, value in self.conf.items()}}
 
-    def _start_fast(self, given: Given, spark: SparkInstallation, configured: Mapping[str, str]) -> None:
+    def _start_fast(self, given: PlanReference, spark: SparkInstallation, configured: Mapping[str, str]) -> None:
         is_small = given.offsets <= _FEW_RECORDS and given.partitions <= _FEW_PARTITIONS
         options = [SMALL_JVM] if is_small else []
         archive = class_archive(spark, os.environ)
@@ -141,7 +141,7 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
         own = os.environ.get("SPARK_SUBMIT_OPTS", "")  # comes last, so it holds
         os.environ["SPARK_SUBMIT_OPTS"] = " ".join(filter(None, [*options, own]))
 
-    def _kafka(self, given: Given, configured: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:
+    def _kafka(self, given: PlanReference, configured: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:
         """The Spark setting that names the driver's Kafka client settings, unless somebody has set it."""
         from airflow_kafka_offsets.hooks.spark_kafka import CLIENT_PROPERTIES, handed_over
 

@@ -35,7 +35,7 @@ _STATE_KEY = "kafka_offsets.lag"
 class Fired(TypedDict):
     """What an event was fired for, as the asset's state store has it.
 
-    :ivar position: a digest; ``None``: of a pipeline without a batch.
+    :ivar position: a digest; ``None``: of a pipeline that no run has begun.
     """
 
     position: str | None
@@ -50,8 +50,8 @@ class KafkaLagTrigger(StoredTrigger, BaseEventTrigger):
     renders them for a watcher. Records behind an open transaction are not counted where the pipeline, or the Kafka
     connection, reads committed records.
 
-    :param pipeline_id: measure from this pipeline's position, over the partitions that it reads; a pipeline without a
-        batch gets its first run; or
+    :param pipeline_id: measure from this pipeline's position, over the partitions that it reads; a pipeline that
+        no run has begun gets its first run; or
     :param topics: these, as of ``ResolveStartupOffsetsOperator``, from the committed offsets of
     :param group_id: this group.
     :param min_records: so many unread records are enough.
@@ -129,7 +129,7 @@ class KafkaLagTrigger(StoredTrigger, BaseEventTrigger):
         return event, {"position": position, "at_ms": now}
 
     def _lag(self, cluster: Cluster) -> Lag | None:
-        """``None``: the pipeline has no batch.
+        """``None``: no run of the pipeline has begun it.
 
         :raises InvalidRequest: it has no position.
         """
@@ -144,9 +144,8 @@ class KafkaLagTrigger(StoredTrigger, BaseEventTrigger):
             level = KafkaOffsetsHook(self.kafka_config_id).client_config.get("isolation.level", "read_uncommitted")
             return lag_of_group(cluster, str(self.group_id), topics, level, with_times=with_times)
         log = PipelineLog(configured_store(self.checkpoint_location), self.pipeline_id)
-        newest = log.newest()
-        lag = lag_of_pipeline(log, newest, cluster, with_times=with_times) if newest else None
-        if newest and lag is None:
+        lag = lag_of_pipeline(log, log.newest(), cluster, with_times=with_times)
+        if lag is None and log.identity() is not None:
             why = "goes by window, or is another cluster's"
             raise InvalidRequest((f"pipeline_id {self.pipeline_id!r} has no position to measure from: it {why}.",))
         return lag

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -58,6 +59,11 @@ class Orders:
     def _conf(self, words: Any, conf: dict[str, Any]) -> dict[str, Any]:
         names = {"topic": self.topic, "group": self.group, "output": str(self.output)}
         return {**names, **({} if words is None else {"kafka_offsets": words}), **conf}
+
+    def run_printed(self, said: str, **conf: Any) -> RunResult:
+        """One run with the first conf that a refusal has printed, as it stands."""
+        printed, _ = json.JSONDecoder().raw_decode(said, said.index('{"kafka_offsets": '))
+        return self.run(printed["kafka_offsets"], **conf)
 
     @property
     def rows(self) -> dict[str, list[int]]:

@@ -11,7 +11,7 @@ from openlineage.client.event_v2 import Job, Run, RunEvent, RunState
 from openlineage.client.serde import Serde
 
 from airflow_kafka_offsets import CommitOffsetsOperator, ResolveStartupOffsetsOperator, SparkSubmitBatchOperator
-from airflow_kafka_offsets.engine.work import Work
+from airflow_kafka_offsets.engine.work import ResolvedBatch
 from airflow_kafka_offsets.hooks import lineage
 from airflow_kafka_offsets.hooks.lineage import RANGES, dataset_of, kafka_namespace
 from airflow_kafka_offsets.log.pipeline_log import put_job
@@ -35,7 +35,7 @@ def pipeline(tmp_path: Path) -> Pipeline:
     return Pipeline(cluster, store=LocalStore(tmp_path, f"file://{tmp_path}"), output="delta:s3a://lake/orders")
 
 
-def task(kind: str, work: Work, **given: Any) -> TellsLineage:
+def task(kind: str, work: ResolvedBatch, **given: Any) -> TellsLineage:
     """An operator with the XCom of the resolve task."""
     plan = {**work.given(**given).to_dict(), "arguments": work.arguments("kafka-1:9092,kafka-2:9092"), "formats": []}
     if kind == "resolve":
@@ -79,7 +79,8 @@ def test_a_task_that_writes_tells_ranges_before_and_counts_after(kind: str, pipe
         {"partition": 2, "startOffset": 0, "endOffset": 3},
     ]
     assert (facet["pipeline"], facet["batch"], facet["offsets"], facet["rangesOmitted"]) == ("orders", work.key, 7, 0)
-    assert before["outputs"] == []
+    (output,) = before["outputs"]
+    assert (output["name"], output["outputFacets"]) == ("orders", {})
 
     pipeline.drive(work)
     pipeline.commit(work)
@@ -90,20 +91,19 @@ def test_a_task_that_writes_tells_ranges_before_and_counts_after(kind: str, pipe
     assert output["outputFacets"]["outputStatistics"]["rowCount"] == 7
 
 
-def test_the_output_is_known_before_spark_runs_from_the_job_or_the_last_batch(pipeline: Pipeline) -> None:
+@pytest.mark.parametrize("shard", [None, (1, 2)])
+def test_the_output_is_known_before_spark_runs_from_the_job_or_the_plan(pipeline: Pipeline, shard: Any) -> None:
+    pipeline.parameters["shard"] = shard
     work = pipeline.work()
-    job = put_job(pipeline.store, "orders", {"version": 1, "output": "delta:lake.orders"})
+    job = put_job(pipeline.log, {"version": 1, "output": "delta:lake.orders"})
     (output,) = event(task("spark", work, job=job).get_openlineage_facets_on_start())["outputs"]
     assert (output["namespace"], output["name"]) == ("delta", "lake.orders")
-    pipeline.drive(work)
-    pipeline.commit(work)
-    pipeline.cluster.produce(tp(1), [0])
-    (output,) = event(task("spark", pipeline.work()).get_openlineage_facets_on_start())["outputs"]
+    (output,) = event(task("spark", work).get_openlineage_facets_on_start())["outputs"]
     assert (output["name"], output.get("outputFacets", {})) == ("orders", {})
 
 
 def test_a_merge_reads_the_log_table_and_writes_the_entity_table(pipeline: Pipeline) -> None:
-    job = put_job(pipeline.store, "orders", job_object(Delta("lake.changes"), merge=Merge("lake.customers", ["id"])))
+    job = put_job(pipeline.log, job_object(Delta("lake.changes"), merge=Merge("lake.customers", ["id"])))
     merge = task("merge", pipeline.work(), job=job)
     for told in (merge.get_openlineage_facets_on_start(), merge.get_openlineage_facets_on_complete(None)):
         sent = event(told)
