@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from airflow_kafka_offsets.spark.errors import InvalidJob
 
-_PLAN = re.compile(r"(.+?)/([^/]+/batches/[0-9]{8}/[0-9]{10})/([1-9][0-9]*)\.json")
+_PLAN = re.compile(r"(.+?)/([^/]+/(?:[0-9]+-of-[0-9]+/)?batches/[0-9]{8}/[0-9]{10})/([1-9][0-9]*)\.json")
 _REMEDY = "Give the job what the resolve task returned: application_args=resolve.output"
 
 

@@ -13,7 +13,6 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from shlex import quote
 from typing import Any, NamedTuple
 
 from airflow_kafka_offsets.spark.errors import LateAttempt, OtherOutput
@@ -28,7 +27,6 @@ _BEGUN = re.compile(r"([1-9][0-9]*)-([0-9a-z]+)\.begun\.json")
 
 
 Entries = Mapping[int, Mapping[str, Any]]
-_Output = tuple[int, str | None]
 
 
 class _Begun(NamedTuple):
@@ -81,15 +79,16 @@ def begin(
     :param names: what was in the folder before the plan was read. The look behind the begin finds what has come since:
         an attempt has no lower number than this one, and an entry a higher one than the plan.
     :raises LateAttempt: the plan was replaced or committed, or another driver began at the same moment.
-    :raises OtherOutput: the batch before, or an earlier attempt, has another output; nothing was begun.
+    :raises OtherOutput: the pipeline's output is another one; nothing was begun.
     """
-    others = read_entries(store, folder, [name for name in names if name != f"{entry}.json"])
-    earlier = _begun(names)
-    _require_current(plan, {k: e for k, e in others.items() if k > entry})
-    acknowledged = max([plan.acknowledged, *(e.get("acknowledged", 0) for e in others.values())])
-    outputs = [(b.number, read_object(store, f"{folder}/{b.name}")["output"]) for b in earlier]
-    _refuse_other_output(plan, output, outputs, acknowledged)
-    number = 1 + max((b.number for b in earlier), default=0)
+    _require_current(plan, read_entries(store, folder, names, entry))
+    if output is not None and plan.output not in (None, output):
+        raise OtherOutput(
+            f"Batch {plan.number} of pipeline {plan.pipeline} would change its output",
+            f"This job writes {output}, and the pipeline's output is {plan.output}",
+            "Clear the run from its resolve task on: it says what to do",
+        )
+    number = 1 + max((b.number for b in _begun(names)), default=0)
     attempt = Attempt(store, folder, entry, plan, job, output, number, secrets.token_hex(4))
     attempt.put("begun", {})
     attempt.look()
@@ -109,30 +108,13 @@ def read_entries(store: Store, folder: str, names: Sequence[str], above: int = 0
 
 def _require_current(plan: Plan, later: Entries) -> None:
     """:raises LateAttempt: there is a newer plan, or the last entry is a commit."""
-    causes = [f"Entry {k} is a newer plan" for k, entry in later.items() if entry["entry"] == "plan"]
+    causes = [
+        f"Entry {k} is a newer plan"
+        for k, entry in later.items()
+        if entry["entry"] == "plan" and entry["plan_id"] != plan.plan_id
+    ]
     if later and later[max(later)]["entry"] == "commit":
         causes.append(f"Entry {max(later)} has committed the batch")
     if causes:
         what = f"A job for plan {plan.plan_id} of batch {plan.number} of pipeline {plan.pipeline} stops"
         raise LateAttempt(what, causes[-1], "To write the batch again, clear the run from its resolve task on")
-
-
-def _refuse_other_output(plan: Plan, output: str | None, outputs: Sequence[_Output], acknowledged: int) -> None:
-    """Outputs of attempts that a person has acknowledged are settled; any other one must be this driver's.
-
-    It is enough to look before this attempt begins: a driver with a lower number that begins later finds this one.
-
-    :param outputs: of earlier attempts, with their numbers.
-    """
-    others = [(f"attempt {number}", other) for number, other in outputs if number > acknowledged]
-    if output not in {other for number, other in outputs if number <= acknowledged}:
-        others.append(("the batch before", plan.output))
-    for whose, other in others:
-        if other not in (None, output):
-            window = "" if plan.window is None else f" --window {plan.window[0]} {plan.window[1]}"
-            raise OtherOutput(
-                f"Batch {plan.number} of pipeline {plan.pipeline} would change its output",
-                f"This job writes {output or 'an output without a name'}, and {whose} wrote {other}",
-                f"Write {other} again, or acknowledge the change: "
-                f"kafka-offsets reset {quote(plan.pipeline)} --start current{window}",
-            )

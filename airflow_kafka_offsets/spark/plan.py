@@ -13,7 +13,7 @@ from airflow_kafka_offsets.spark.errors import StoreUnavailable
 from airflow_kafka_offsets.spark.objects import read_object
 from airflow_kafka_offsets.spark.store import Store
 
-_KEY = re.compile(r"[0-9]{10}-[0-9A-Za-z]+-[0-9a-z]+")
+_KEY = re.compile(r"[0-9]{10}(-[0-9]+of[0-9]+)?-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,11 @@ class Plan:
     """What a batch reads.
 
     :ivar window: ``[start, end)`` in milliseconds, of a batch by window.
-    :ivar output: the output of the last batch; ``None``: any.
-    :ivar acknowledged: the highest attempt that a person has acknowledged with this plan.
+    :ivar identity: the number of the pipeline's identity that it was planned under; acts replace it.
+    :ivar log: the id of the log. :ivar adopted: other logs whose table the pipeline took over, with their highest keys.
+    :ivar bases: what was added to numbers of batches in keys.
+    :ivar output: the output of the pipeline; ``None``: any.
+    :ivar expects: a key that the output must have. :ivar newest: whether no key behind its own may be there.
     :ivar partitions: how many partitions each topic had when the batch was planned.
     :ivar ranges: also empty ones.
     :ivar skips: offsets inside the ranges that are not written.
@@ -34,8 +37,13 @@ class Plan:
     plan_id: str
     window: tuple[int, int] | None
     isolation_level: str
+    identity: int
+    log: str
+    adopted: Mapping[str, str]
+    bases: tuple[int, ...]
     output: str | None
-    acknowledged: int
+    expects: str | None
+    newest: bool
     partitions: Mapping[str, int]
     ranges: tuple[Range, ...]
     skips: tuple[Range, ...]
@@ -68,8 +76,13 @@ def read_plan(store: Store, folder: str, entry: int) -> Plan:
             plan_id=header["plan_id"],
             window=None if header["window"] is None else (header["window"][0], header["window"][1]),
             isolation_level=header["isolation_level"],
+            identity=header["identity"],
+            log=header["log"],
+            adopted=header["adopted"],
+            bases=tuple(header["bases"]),
             output=header["output"],
-            acknowledged=header["acknowledged"],
+            expects=header["expects"],
+            newest=header["newest"],
             partitions={topic: of_topic["partitions"] for topic, of_topic in header["topics"].items()},
             ranges=tuple(sorted(_ranges(body["ranges"]))),
             skips=tuple(sorted(_ranges(body["skips"]))),

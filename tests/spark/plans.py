@@ -29,6 +29,9 @@ def columns(rows: Sequence[tuple[Partition, Ends]]) -> dict[str, dict[str, list[
     return topics
 
 
+_UNDER = {"identity": 1, "log": "2e7c41f09a3b5d68", "adopted": {}, "bases": [0], "expects": None, "newest": False}
+
+
 @dataclass
 class PlannedBatch:
     """A batch in a checkpoint location: its entries, and the attempts at it."""
@@ -47,7 +50,7 @@ class PlannedBatch:
 
     @property
     def key(self) -> str:
-        return f"{self.number:010}-20261122T022057-k3f9"
+        return f"{self.number:010}-20261122022f"
 
     def plan(
         self,
@@ -70,11 +73,11 @@ class PlannedBatch:
             plan_id=secrets.token_hex(8),
             ranges={"name": name, "sha256": hashlib.sha256(data).hexdigest()},
             topics={topic: {"id": None, "partitions": count} for topic, count in known.items()},
-            **{"isolation_level": "read_uncommitted", "window": None, "output": None, "acknowledged": 0, **header},
+            **{"isolation_level": "read_uncommitted", "window": None, "output": None, **_UNDER, **header},
         )
 
     def append(self, kind: str, **members: Any) -> PlannedBatch:
-        """Append an entry: `plan`, `claim` or `commit`."""
+        """Append an entry: `plan` or `commit`."""
         self.entries += 1
         self.write(f"{self.entries}.json", encode({"version": 1, "entry": kind, **members}))
         return self

@@ -92,7 +92,7 @@ def test_rows_of_another_log_are_not_merged_and_no_reason_to_go_on(pipeline: Pip
     assert todo(pipeline, 2, 0, more=[STRAY, "0000000009-20200101T000000-aaaa", "x"]) == ["1/2", "2/2"]
     store, newest = pipeline.store, pipeline.log.existing(2).plan.key
     assert [reached(store, "orders", key, "t") for key in (None, newest)] == [0, 2]
-    for other in (STRAY, "", "0000000003-20261122T022057-k3f9"):
+    for other in (STRAY, "", "0000000003-20261122022f"):
         with pytest.raises(OtherOutput, match="UPDATE t SET kafka_batch = NULL"):
             reached(store, "orders", other, "t")
 

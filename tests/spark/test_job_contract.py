@@ -212,7 +212,7 @@ def test_a_later_attempt_at_the_batch_replaces_a_wrong_one(driver: Driver, plans
 def test_a_job_that_has_lost_its_place_reports_nothing(driver: Driver, plans: Plans, filled: Filled, name: str) -> None:
     batch = plans.batch({(filled(3), 0): (0, 3)})
     if name == "3.json":
-        batch.append("claim", acknowledged=0)
+        batch.append("plan", plan_id=batch.read("1.json")["plan_id"])
     entry = {"2.json": "plan", "3.json": "commit"}.get(name)
     late = encode({"version": 1, "plan_id": "x", "job": None, "output": None, "entry": entry}).decode()
     with pytest.raises(JobFailed, match=r"stops|begun since"):
@@ -229,45 +229,26 @@ def test_a_late_job_begins_nothing(driver: Driver, plans: Plans, last: str) -> N
     assert (batch.attempts, driver.folder.exists()) == ([], False)
 
 
-def test_a_committed_batch_that_was_claimed_since_is_written_again(
+def test_a_batch_whose_run_another_one_continues_is_written_by_the_same_plan(
     driver: Driver, plans: Plans, filled: Filled
 ) -> None:
-    batch = plans.batch({(filled(3), 0): (0, 3)}).append("commit").append("claim", acknowledged=0)
+    batch = plans.batch({(filled(3), 0): (0, 3)})
+    batch.append("plan", **{k: v for k, v in batch.read("1.json").items() if k not in ("version", "entry")})
     driver.do(batch, batch.arguments(entry=1))
     assert batch.names("report") != []
 
 
-@pytest.mark.parametrize(
-    ("before", "begun", "acknowledged", "refused_by"),
-    [
-        (None, [None, OURS], 0, None),
-        (None, ["delta:/old", OURS], 0, "delta:/old"),
-        (None, ["delta:/old", OURS], 1, None),
-        (None, ["delta:/old", "delta:/older"], 1, "delta:/older"),
-        (OURS, [], 0, None),
-        ("delta:/old", [OURS, OURS], 0, "delta:/old"),
-        ("delta:/old", [OURS, None], 1, None),
-        ("delta:/old", ["delta:/old", None], 1, "delta:/old"),
-    ],
-)
-def test_an_output_that_was_not_acknowledged_is_refused_before_the_attempt(
-    driver: Driver,
-    plans: Plans,
-    before: str | None,
-    begun: list[str | None],
-    acknowledged: int,
-    refused_by: str | None,
+@pytest.mark.parametrize(("output", "is_refused"), [(None, False), (OURS, False), ("delta:/old", True)])
+def test_another_output_than_the_pipelines_is_refused_before_the_attempt(
+    driver: Driver, plans: Plans, output: str | None, is_refused: bool
 ) -> None:
-    batch = plans.batch({("nowhere", 0): (0, 0)}, output=before)
-    numbers = [batch.begun(number, output) and number for number, output in enumerate(begun, 1)]
-    batch.append("claim", acknowledged=acknowledged)
-    if refused_by is None:
-        driver.do(batch, batch.arguments(entry=1))
-        assert batch.attempts == [*numbers, len(begun) + 1]
+    batch = plans.batch({("nowhere", 0): (0, 0)}, output=output)
+    if is_refused:
+        with pytest.raises(JobFailed, match=f"writes {OURS}, .*output is {output}"):
+            driver.do(batch)
     else:
-        with pytest.raises(JobFailed, match=f"writes {OURS}, .*{refused_by}.*kafka-offsets reset orders --start"):
-            driver.do(batch, batch.arguments(entry=1))
-        assert batch.attempts == numbers
+        driver.do(batch)
+    assert batch.attempts == ([] if is_refused else [1])
 
 
 # ── objects and arguments ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,7 @@ from airflow_kafka_offsets.spark.batch import Batch
 from airflow_kafka_offsets.spark.sinks import plain_sink
 from airflow_kafka_offsets.spark.sinks.table import TableSink
 
-A, B, C = (f"{number:010}-20261122T022057-k3f9" for number in (7, 8, 9))
+A, B, C = (f"{number:010}-20261122022f" for number in (7, 8, 9))
 Row = tuple[int, str, str]
 COLUMNS = "offset BIGINT, day STRING, value STRING, topic STRING, partition INT"
 
