@@ -1,1 +1,1 @@
-"""The command ``kafka-offsets``: six commands that show what log and cluster have, three that write."""
+"""The command ``kafka-offsets`` shows what log and cluster have. It changes no pipeline: a run's conf does."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date
 from itertools import pairwise
 from typing import Any
 
@@ -20,7 +19,7 @@ from airflow_kafka_offsets.cli.printing import Answer, Row, Table, say
 from airflow_kafka_offsets.cli.table_audit import Fate, Found, Run, Stretch, doubled, gaps, look_up, query, read_answer
 from airflow_kafka_offsets.cli.world import read_text
 from airflow_kafka_offsets.engine.history import decision_row
-from airflow_kafka_offsets.errors import InvalidRequest, counted, shown
+from airflow_kafka_offsets.errors import InvalidRequest, counted
 from airflow_kafka_offsets.kafka_values import OffsetRange, TopicPartition, grouped, values_by_topic
 from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
@@ -61,12 +60,8 @@ def _query(call: Call) -> Answer:
     since = call["since"]
     if since is not None and call["day"] is None:
         raise InvalidRequest(("--since needs --day: the column that says of which day a row is.",))
-    try:
-        first = None if since is None else date.fromisoformat(since)
-    except ValueError:
-        raise InvalidRequest((f"--since is {shown(since)}; give a day, such as 2026-11-20.",)) from None
     columns = {"topic": call["topic"], "part": call["partition"], "off": call["offset"]}
-    text = query(call["table"], columns | {"batch": call["batch"], "day": call["day"]}, first)
+    text = query(call["table"], columns | {"batch": call["batch"], "day": call["day"]}, since and since.date())
     return Answer(text, {"sql": text})
 
 
@@ -197,7 +192,8 @@ def _beside_the_log(call: Call, found: Found) -> Answer:
         if body is not None:
             compared += 1
             findings += ({"batch": batch.plan.key, **row} for row in _compare(body, rows, of_batch))
-    for key, of_key in sorted(runs.items(), key=str):
+    adopted = max(call.newest().plan.adopted.values(), default="")  # of the log that this one continues
+    for key, of_key in sorted((str(key), of_key) for key, of_key in runs.items() if str(key) > adopted):
         by_tp = grouped((str(run.tp), run.rows) for run in of_key).items()
         findings += ({"finding": "of another log", "batch": key, "partition": tp, "offsets": sum(n)} for tp, n in by_tp)
     findings = [finding for finding in findings if finding["offsets"]]
@@ -246,7 +242,7 @@ audit_command = command(
     option("--offset", "With it.", metavar="SQL", default="t.offset", show_default=True),
     option("--batch", "With it: the batch, such as t.kafka_batch.", metavar="SQL"),
     option("--day", "With it: a date or a timestamp; findings by day.", metavar="SQL"),
-    option("--since", "With --day: leave earlier days out.", metavar="DATE"),
+    option("--since", "With --day: leave earlier days out.", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE"),
     option("--ends", "Print where a pipeline starts that continues the table.", is_flag=True),
     option("--from-batch", "Leave earlier batches of PIPELINE out.", type=click.IntRange(1), default=1, metavar="N"),
     *CLUSTER,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
+from shlex import quote
 from typing import Any
 
 import click
@@ -14,11 +12,12 @@ import click
 from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.cli.printing import PROGRAM, Answer, show
 from airflow_kafka_offsets.cli.world import WHICH_CLUSTER, Settings, World, client_settings, read_text
-from airflow_kafka_offsets.engine.dry_run import DryStore, dry_cluster
-from airflow_kafka_offsets.engine.lag import last_run, position_of, shard_of
-from airflow_kafka_offsets.errors import InvalidRequest, clean_text
-from airflow_kafka_offsets.kafka_values import Actor, TopicList, by_topic
+from airflow_kafka_offsets.engine.identity import NO_OUTPUT
+from airflow_kafka_offsets.engine.lag import position_of
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.kafka_values import by_topic
 from airflow_kafka_offsets.log.entries import Batch
+from airflow_kafka_offsets.log.identity import Identity
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.names import pipeline_name
 from airflow_kafka_offsets.offsets import parse_bound
@@ -40,21 +39,14 @@ class Call:
         return self.world.open_store(self["checkpoint_location"])
 
     @cached_property
-    def pipeline_id(self) -> str:
-        """With ``/<i>-of-<n>`` for a shard.
-
-        :raises InvalidRequest: no pipeline can have this name.
-        """
-        text: str = self["pipeline"]
+    def log(self) -> PipelineLog:
+        """:raises InvalidRequest: no pipeline can have this name."""
+        log = PipelineLog(self.store, self["pipeline"])  # with `/<i>-of-<n>` for a shard
         try:
-            pipeline_name(text if shard_of(text) is None else text.rpartition("/")[0])
+            pipeline_name(log.name)
         except ValueError as error:
             raise InvalidRequest((f"PIPELINE {error}.",)) from None
-        return text
-
-    @cached_property
-    def log(self) -> PipelineLog:
-        return PipelineLog(self.store, self.pipeline_id)
+        return log
 
     def newest(self) -> Batch:
         """The newest batch of the pipeline.
@@ -63,8 +55,9 @@ class Call:
         """
         newest = self.log.newest()
         if newest is None:
-            problem = f"There is no pipeline {self.pipeline_id!r} in {self.store.uri}. What is there: {PROGRAM} list"
-            raise InvalidRequest((problem,))
+            what = f"Pipeline {self.log.pipeline_id!r} has no batch in {self.store.uri}."
+            line = f"{PROGRAM} list --checkpoint-location {quote(self.store.uri)}"
+            raise InvalidRequest((f"{what} What is there: {line}",))
         return newest
 
     @cached_property
@@ -78,18 +71,6 @@ class Call:
             raise InvalidRequest((WHICH_CLUSTER,))
         return self.world.open_cluster(self.settings)
 
-    def turn(self, kafka: Cluster, *, execute: bool | None = None) -> tuple[PipelineLog, Cluster]:
-        """The log and the cluster that a command writes to; in a dry run they keep it to themselves."""
-        if self["execute"] if execute is None else execute:
-            return self.log, kafka
-        return PipelineLog(DryStore(self.store), self.pipeline_id), dry_cluster(kafka)
-
-    @property
-    def me(self) -> Actor:
-        with suppress(KeyError, OSError):  # a user without a name, as in some containers
-            return Actor(person=f"{clean_text(getpass.getuser())} at the command line")
-        return Actor()
-
     def bound(self, flag: str, text: str, otherwise: str | None = None) -> Any:
         """:raises InvalidRequest: the text is none of the forms of a start or an end."""
         word: Any = None if otherwise == "none" else otherwise
@@ -98,35 +79,36 @@ class Call:
         except ValueError as error:
             raise InvalidRequest((f"{flag} {error}.",)) from None
 
-    def request(self, newest: Batch | None, *, start: Any, **more: Any) -> Request:
-        """Topics, group and isolation level are those of the newest plan, where the call does not give them.
+    def request(self, identity: Identity | None, newest: Batch | None, conf: Mapping[str, Any], **more: Any) -> Request:
+        """The request of the pipeline's DAG, as far as the log knows it: what the call does not give is as it was.
 
+        :param conf: what a run's conf has under ``kafka_offsets``.
         :param more: other parameters of a request.
         :raises InvalidRequest: with every problem.
         """
-        shard, settings, given = shard_of(self.pipeline_id), dict(self.settings or {}), self.words.get("topics")
-        topics, group_id = given, self.words.get("group_id")
-        if self.words.get("otherwise") == "none":
+        settings, topics, group_id = dict(self.settings or {}), self["topics"], self["group_id"]
+        if self["otherwise"] == "none":
             settings.pop("auto.offset.reset", None)
         if newest is not None:
             settings.setdefault("isolation.level", newest.plan.isolation_level)
             group_id = group_id or newest.plan.group_id
-            topics = topics or self._topics(newest)
-        name = self.pipeline_id if shard is None else self.pipeline_id.rpartition("/")[0]
-        parameters = {"group_id": group_id, "start": start, "pipeline_id": name, "shard": shard, **more}
+        if identity is not None:
+            topics = topics or self._topics(identity, newest)
+        named = conf.get("acknowledge")
+        output = named.get("output") if isinstance(named, Mapping) else None
+        output = output or (None if identity is None else identity.output)
+        parameters = {"group_id": group_id, "pipeline_id": self.log.name, "shard": self.log.shard, **more}
+        context = RunContext(self.now_ms, conf=conf, pipelines=[self.log.name])
         known = {} if topics is None else {"topics": topics}
-        want = parse_request({**known, **parameters}, RunContext(self.now_ms), settings)
-        if given is None and isinstance(want.subscription, TopicList):  # one of them may be deleted by now
-            return replace(want, subscription=replace(want.subscription, all_exist=False))
-        return want
+        return parse_request({**known, **parameters}, context, settings, None if output == NO_OUTPUT else output)
 
-    def _topics(self, newest: Batch) -> Sequence[str] | Mapping[str, Sequence[int]]:
+    def _topics(self, identity: Identity, newest: Batch | None) -> Sequence[str] | Mapping[str, Sequence[int]]:
         """What the pipeline has read so far; single partitions, where those are subscribed to."""
-        known = last_run(self.log, newest).plan.topics
-        position = {} if newest.plan.kind == "window" else position_of(self.log, newest)
-        if position and any(topic.partitions is None for topic in known.values()):
-            return by_topic(position)
-        return sorted({*known, *(tp.topic for tp in position)})
+        if newest is None:
+            return sorted({tp.topic for tp in self.log.identity_body(identity).first})
+        if identity.kind == "sequence" and any(topic.partitions is None for topic in newest.plan.topics.values()):
+            return by_topic(position_of(self.log, newest))
+        return sorted(newest.plan.topics)
 
 
 # ── what a command is made of ─────────────────────────────────────────────────────────────────────────────────────────
@@ -150,15 +132,9 @@ CLUSTER = (
     option("--client-config", "The cluster: a file of librdkafka's settings, key=value or JSON.", metavar="FILE"),
     option("--kafka-config-id", "The cluster: an Airflow connection.", metavar="ID"),
 )
-SUBSCRIPTION = (
-    option("--topics", "orders,payments or ^orders-.* or JSON; default: as read so far.", metavar="TOPICS"),
-    option("--group-id", "The group that follows; default: that of the last batch.", metavar="GROUP"),
-)
 OTHERWISE = option(
     "--otherwise", "Where the group has no offset; none: refuse.", type=click.Choice(["earliest", "latest", "none"])
 )
-EXECUTE = option("--execute", "Write. Without it, this is a dry run.", is_flag=True)
-DRY_RUN = "This was a dry run: nothing was written. To write it, repeat the command with --execute."
 _OUTPUT = option("--output", "Tables for people, or JSON alone.", type=click.Choice(["table", "json"]), default="table")
 
 

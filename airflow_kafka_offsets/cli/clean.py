@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
-from airflow_kafka_offsets.cli.call import CHECKPOINT, DRY_RUN, EXECUTE, PIPELINE, Call, command, option
+from airflow_kafka_offsets.cli.call import CHECKPOINT, PIPELINE, Call, command, option
 from airflow_kafka_offsets.cli.printing import Answer
 from airflow_kafka_offsets.errors import InvalidRequest, counted, shown
 from airflow_kafka_offsets.log.clean import clean
 from airflow_kafka_offsets.times import iso
 
+_DRY_RUN = "This was a dry run: nothing was removed. To remove it, repeat the command with --execute."
 _MS = {"h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
@@ -30,8 +31,8 @@ def clean_old(call: Call) -> Answer:
     done = clean(call.log, before_ms, execute=execute)
     removed = f"{counted(done.objects, 'object')} of {counted(len(done.batches), 'batch')}"
     text = f"{'Removed' if execute else 'Would remove'} {removed} committed before {iso(before_ms)}."
-    facts = {"pipeline": call.pipeline_id, "dry_run": not execute, "batches": done.batches, "objects": done.objects}
-    return Answer(text, facts, notes=[] if execute else [DRY_RUN])
+    facts = {"pipeline": call.log.pipeline_id, "dry_run": not execute, "batches": done.batches, "objects": done.objects}
+    return Answer(text, facts, notes=[] if execute else [_DRY_RUN])
 
 
 clean_command = command(
@@ -39,6 +40,6 @@ clean_command = command(
     "clean orders --older-than 90d --execute",
     PIPELINE,
     option("--older-than", "Since the last commit: 36h, 90d, 12w.", metavar="AGE", required=True),
-    EXECUTE,
+    option("--execute", "Remove them. Without it, this is a dry run.", is_flag=True),
     CHECKPOINT,
 )

@@ -19,12 +19,12 @@ import click
 from airflow_kafka_offsets.cli.printing import PROGRAM, say
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 
-_COMMANDS = ("plan", "lag", "list", "show", "audit", "reset", "skip", "clean", "explain")
-_IN_MODULE = {"list": "lag", "skip": "reset"}  # the others are in the module of their name
+_COMMANDS = ("plan", "lag", "list", "show", "audit", "clean", "explain")
+_IN_MODULE = {"list": "lag"}  # the others are in the module of their name
 
 
 class _Commands(click.Group):
-    """Nine commands. The module of each is imported when it is run."""
+    """Seven commands. The module of each is imported when it is run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*_COMMANDS]
@@ -50,10 +50,11 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="airflow-kafka-offsets", prog_name=PROGRAM)
 def commands() -> None:
-    """Batches from Kafka to Spark: what a run would read, how far it is, and the way on after a refusal.
+    """Batches from Kafka to Spark: what a run would read, and what earlier ones did.
 
-    What writes (reset, skip, clean) is a dry run unless --execute. Exit status: 0 done, 1 refused because of the data
-    or the group, 2 the request is wrong, 3 the cluster or the checkpoint location could not be asked.
+    A pipeline is changed by the conf of an Airflow run, which plan --conf tries. Only clean removes something. Exit
+    status: 0 done, 1 refused because of the data or the group, 2 the request is wrong, 3 the cluster or the checkpoint
+    location could not be asked.
     """
 
 

@@ -1,104 +1,103 @@
-"""``plan``: what the next run would read, and why: its own turn, over a store and a cluster that keep their writes."""
+"""``plan``: what the next run would read, or what an act would change: its own turn, over a store and a cluster that
+keep their writes."""
 
 from __future__ import annotations
 
-from airflow_kafka_offsets.broker.protocol import Cluster
-from airflow_kafka_offsets.cli.call import (
-    BOUND,
-    CHECKPOINT,
-    CLUSTER,
-    OTHERWISE,
-    PIPELINE,
-    SUBSCRIPTION,
-    Call,
-    command,
-    option,
-)
-from airflow_kafka_offsets.cli.printing import Answer, Row, Table
-from airflow_kafka_offsets.engine.history import batch_row
-from airflow_kafka_offsets.engine.lag import position_of
-from airflow_kafka_offsets.engine.resolve import resolve
-from airflow_kafka_offsets.engine.surroundings import NoAirflow
-from airflow_kafka_offsets.engine.work import Nothing, Work
-from airflow_kafka_offsets.errors import InvalidRequest, counted
-from airflow_kafka_offsets.kafka_values import RunKey, TopicList, grouped
-from airflow_kafka_offsets.log.entries import Batch
-from airflow_kafka_offsets.log.pipeline_log import Position
-from airflow_kafka_offsets.plan.body import Decision
-from airflow_kafka_offsets.request import Request
+from collections.abc import Mapping
+from typing import Any
 
-_ME = RunKey("kafka-offsets", "plan", "plan")
-_OF_RUN = ("end", "max_records", "on_data_loss", "exclude")
+from airflow_kafka_offsets.cli.call import BOUND, CHECKPOINT, CLUSTER, OTHERWISE, PIPELINE, Call, command, option
+from airflow_kafka_offsets.cli.printing import Answer, Row, Table
+from airflow_kafka_offsets.engine.dry_run import resolve_and_compare
+from airflow_kafka_offsets.engine.history import batch_row
+from airflow_kafka_offsets.engine.surroundings import NoAirflow
+from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
+from airflow_kafka_offsets.errors import InvalidRequest, counted, shown
+from airflow_kafka_offsets.json_columns import read_json
+from airflow_kafka_offsets.kafka_values import RunKey, grouped
+from airflow_kafka_offsets.log.entries import Batch
+from airflow_kafka_offsets.offsets import Timestamp
+from airflow_kafka_offsets.plan.body import Decision
+
+_OF_RUN = ("max_records", "on_data_loss", "exclude")
 
 
 def plan(call: Call) -> Answer:
     """What the next run would read, and why. Nothing is written.
 
-    With two times as --start and --end, it is the run of that window. A pipeline without a batch needs --topics.
+    --conf takes the conf of a run, as a refusal prints it: what its act would change, by the code that carries it out.
+    A pipeline without a batch needs --topics; one by window the window's times as --start and --end, or in --conf.
     """
-    start, end = call["start"], call["end"]
+    conf = _conf(call["conf"])
     with call.cluster() as kafka:
-        newest = call.log.newest()
-        if newest is not None and newest.plan.kind == "window" and not (start and end.startswith("timestamp:")):
-            problem = f"Pipeline {call.pipeline_id!r} reads by window: give --start timestamp:… and --end timestamp:…"
-            raise InvalidRequest((problem,))
-        if start is None:  # it decides the first batch only
-            has_group = newest is None or call["group_id"] or newest.plan.group_id
-            start = "group-offsets" if has_group else "earliest"
-        of_run = {name: call[name] for name in _OF_RUN} | {"end": call.bound("--end", end)}
-        want = call.request(newest, start=call.bound("--start", start, call["otherwise"]), **of_run)
-        position = position_of(call.log, newest) if newest is not None and want.window is None else {}
-        work = resolve(want, _ME, *call.turn(kafka, execute=False), NoAirflow())
-        facts = {"pipeline": want.pipeline_id, "asked": want.asked, "summary": work.summary}
-        notes = [*want.warnings, *_without_a_topic(want, kafka)]
-        if isinstance(work, Nothing):
-            return Answer(f"The next run: {work.summary}", {**facts, "batch": None, "offsets": 0}, notes=notes)
-        was = call.log.batch(work.batch.number)
-    text, about = (
-        _in_words(work, was),
-        {"batch": work.batch.number, "is_new": was is None, "offsets": work.body.offsets},
-    )
-    table = Table("partitions", _rows(work, was, position), "partition start end offsets why")
-    return Answer(text, {**facts, **about, "given_up": work.body.given_up}, [table], notes)
+        identity, newest = call.log.identity(), call.log.newest()
+        bounds = _bounds(call, conf, newest, by_window=identity is not None and identity.kind == "window")
+        request = call.request(identity, newest, conf, **bounds, **{name: call[name] for name in _OF_RUN})
+        dag_id = call.log.name.partition(".")[0] if identity is None else identity.by.dag_id
+        run = RunKey(dag_id, "kafka-offsets plan", "plan")
+        done, changes = resolve_and_compare(request, run, call.log, kafka, NoAirflow(), dry=True)
+        was = call.log.batch(done.batch.number) if isinstance(done, ResolvedBatch) else None
+    facts: Row = {"pipeline": request.pipeline_id, "asked": request.asked, "summary": done.summary, "changes": changes}
+    if isinstance(done, NoBatch):
+        return Answer(f"The next run: {done.summary}", {**facts, "batch": None, "offsets": 0}, notes=request.warnings)
+    lines = [_in_words(done, was), *(changes if request.act else [])]
+    facts |= {"batch": done.batch.number, "is_new": was is None, "offsets": done.body.offsets}
+    facts |= {"identity": done.batch.plan.identity, "given_up": done.body.given_up}
+    table = Table("partitions", _rows(done), "partition resumes_from start end offsets decisions")
+    return Answer("\n".join(lines), facts, [table], request.warnings)
 
 
-def _without_a_topic(want: Request, kafka: Cluster) -> list[str]:
-    """Topics that earlier runs have read: a run that subscribes to a pattern goes on without them."""
-    if not isinstance(want.subscription, TopicList):
-        return []
-    found = {tp.topic for tp in kafka.describe(want.subscription).partitions}
-    gone = [topic for topic in want.subscription.topics if topic not in found]
-    return [f"Topic {topic} does not exist: a run that subscribes to it by its name fails." for topic in gone]
+def _conf(text: str | None) -> Mapping[str, Any]:
+    """What a run's conf has under ``kafka_offsets``."""
+    if text is None:
+        return {}
+    try:
+        conf = read_json(text)["kafka_offsets"]
+    except (ValueError, LookupError, TypeError):
+        conf = None
+    if not isinstance(conf, Mapping):
+        raise InvalidRequest((f"--conf is {shown(text)}; give it as the refusal prints it: "
+                              '\'{"kafka_offsets": {"pipeline": "orders", …}}\'.',))  # fmt: skip
+    return conf
 
 
-def _in_words(work: Work, was: Batch | None) -> str:
-    partitions = sum(r.end > r.start for r in work.body.ranges.values())
-    read = f"{counted(work.body.offsets, 'offset')} of {counted(partitions, 'partition')}"
-    job = "" if work.starts_job else " Spark has nothing to do: the commit follows."
+def _bounds(call: Call, conf: Mapping[str, Any], newest: Batch | None, *, by_window: bool) -> dict[str, Any]:
+    start, end = call["start"], call["end"]
+    if by_window and "window" in conf:
+        return {"start": Timestamp(), "end": Timestamp()}
+    if by_window and not (start and end.startswith("timestamp:")):
+        problem = f"Pipeline {call.log.pipeline_id!r} reads by window: give --start timestamp:… and --end timestamp:…"
+        raise InvalidRequest((problem,))
+    if start is None:  # it decides the first batch only
+        has_group = newest is None or call["group_id"] or newest.plan.group_id
+        start = "group-offsets" if has_group else "earliest"
+    return {"start": call.bound("--start", start, call["otherwise"]), "end": call.bound("--end", end)}
+
+
+def _in_words(done: ResolvedBatch, was: Batch | None) -> str:
+    partitions = sum(r.end > r.start for r in done.body.ranges.values())
+    read = f"{counted(done.body.offsets, 'offset')} of {counted(partitions, 'partition')}"
+    job = "" if done.starts_job else " Spark has nothing to do: the commit follows."
     if was is None:
-        return f"The next run plans batch {work.batch.number}: {read}.{job}"
+        return f"The next run plans batch {done.batch.number}: {read}.{job}"
     row = batch_row(was)
-    how = "with the offsets it has" if was.plan_entry == work.batch.plan_entry else "planned again"
-    return f"Batch {was.number} is {row['state']}, by {row['owner']}. The next run does it, {how}: {read}.{job}"
+    how = "with the offsets it has" if was.plan.plan_id == done.batch.plan.plan_id else "planned again"
+    return f"Batch {was.number} is {row['state']}, by run {row['owner']}. The next run does it, {how}: {read}.{job}"
 
 
-def _rows(work: Work, was: Batch | None, position: Position) -> list[Row]:
-    decisions = grouped((d.partition, _decided(d)) for d in work.body.decisions)
-    rows: list[Row] = []
-    for tp, planned in sorted(work.body.ranges.items()):
-        first = "new partition: log start" if position else "cut" if work.batch.plan.window else "startup mode"
-        why = "as planned" if was is not None else "position" if tp in position else first
-        rows.append(
-            {
-                "partition": str(tp),
-                "resumes_from": work.body.resume_from[tp].offset,
-                "start": planned.start,
-                "end": planned.end,
-                "offsets": work.body.planned(tp),
-                "why": "; ".join([why, *decisions.get(tp, [])]),
-            }
-        )
-    return rows
+def _rows(done: ResolvedBatch) -> list[Row]:
+    decisions = grouped((d.partition, _decided(d)) for d in done.body.decisions)
+    return [
+        {
+            "partition": str(tp),
+            "resumes_from": done.body.resume_from[tp].offset,
+            "start": planned.start,
+            "end": planned.end,
+            "offsets": done.body.planned(tp),
+            "decisions": "; ".join(decisions.get(tp, [])),
+        }
+        for tp, planned in sorted(done.body.ranges.items())
+    ]
 
 
 def _decided(decision: Decision) -> str:
@@ -109,9 +108,11 @@ def _decided(decision: Decision) -> str:
 
 plan_command = command(
     plan,
-    "plan orders --topics orders --start earliest --bootstrap-servers broker:9092",
+    "plan orders --kafka-config-id kafka_default",
     PIPELINE,
-    *SUBSCRIPTION,
+    option("--conf", "The conf of a run, as a refusal prints it.", metavar="JSON"),
+    option("--topics", "orders,payments or ^orders-.* or JSON; default: as read so far.", metavar="TOPICS"),
+    option("--group-id", "The group that follows; default: that of the last batch.", metavar="GROUP"),
     option("--start", f"Where the first batch starts: {BOUND}.", metavar="BOUND"),
     option("--end", "Where the batch ends, exclusive.", metavar="BOUND", default="latest"),
     OTHERWISE,

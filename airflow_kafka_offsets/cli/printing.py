@@ -97,7 +97,7 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {count:,}" for name, count in value.items() if count)
+        return ", ".join(f"{name} {n:,}" if isinstance(n, int) else f"{name} {n}" for name, n in value.items() if n)
     if isinstance(value, list):
         return " to ".join(map(_cell, value))
     return clean_text(value)

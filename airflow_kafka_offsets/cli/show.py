@@ -2,58 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import click
 
-from airflow_kafka_offsets.cli.call import CHECKPOINT, PIPELINE, Call, command, option
+from airflow_kafka_offsets.cli.call import CHECKPOINT, CLUSTER, PIPELINE, Call, command, option
 from airflow_kafka_offsets.cli.printing import Answer, Row, Table
 from airflow_kafka_offsets.engine.history import (
     attempt_rows,
     batch_row,
     decision_row,
     entry_rows,
+    identity_rows,
     range_rows,
 )
 from airflow_kafka_offsets.engine.lag import position_of
+from airflow_kafka_offsets.engine.look import Answers
 from airflow_kafka_offsets.errors import InvalidRequest, counted, shown
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.log.entries import Batch, number_of
+from airflow_kafka_offsets.log.entries import Batch, digits_of
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.names import partition_offset
 from airflow_kafka_offsets.plan.body import PlanBody
+from airflow_kafka_offsets.times import parse_timestamp_ms
 
 _COUNTED = "rows bad filtered"
 _COLUMNS = f"batch state at window offsets {_COUNTED} given_up output owner"
 
 
 def show(call: Call) -> Answer:
-    """The batches of a pipeline, the newest first.
+    """The batches of a pipeline, and who decided what, when and why.
 
-    States: planned, begun by a Spark job, reported, committed, reprocessing (a cleared run writes it again).
+    The newest batch is the first. States: planned, begun by a Spark job, reported, committed, being rewritten by a
+    cleared run. --bad lists batches with bad records and their runs; with a cluster also whether Kafka has all of their
+    records still.
     """
     log, newest = call.log, call.newest()
     if call["batch"] is not None:
-        return _one(log, _numbered(log, call["batch"]))
+        return _one(log, _numbered(log, newest, call["batch"]))
     if call["offset"] is not None:
         return _having(log, newest, call["offset"])
+    if call["bad"]:
+        return _bad(call, log, newest)
     numbers = range(newest.number, max(0, newest.number - call["last"]), -1)
-    table = Table("batches", list(log.read_each(numbers, batch_row)), _COLUMNS)
+    identities = [{**row, "act": _act(row["act"])} for row in identity_rows(log)]
+    tables = [
+        Table("batches", list(log.read_each(numbers, batch_row)), _COLUMNS),
+        Table("identities", identities, "identity at by user reason act"),
+    ]
+    text = f"Pipeline {log.pipeline_id}, batch {newest.number} is the newest."
+    return Answer(text, {"pipeline": log.pipeline_id}, tables)
+
+
+def _act(act: Mapping[str, Any] | None) -> str | None:
+    """What an act changed, without its reason."""
+    if act is None:
+        return None
+    return json.dumps({name: value for name, value in act.items() if name in ("acknowledge", "reset", "skip")})
+
+
+def _bad(call: Call, log: PipelineLog, newest: Batch) -> Answer:
+    try:
+        since_ms = 0 if call["since"] is None else parse_timestamp_ms(call["since"])
+    except ValueError as error:
+        raise InvalidRequest((f"--since {error}.",)) from None
+
+    def read(batch: Batch) -> Batch | None:
+        commit = batch.commits[-1] if batch.commits else None
+        return batch if commit is not None and commit.bad and commit.at_ms >= since_ms else None
+
+    found = [batch for batch in log.read_each(range(newest.number, 0, -1), read) if batch is not None]
+    rows = [batch_row(batch) for batch in found]
+    if call.settings is not None:
+        with call.cluster() as kafka:
+            answers = Answers(kafka, newest.plan.isolation_level)
+            for batch, row in zip(found, rows, strict=True):
+                is_gone = batch.is_cleaned or answers.gone(batch.plan, log.body(batch))
+                row["in_kafka"] = "gone" if is_gone else "all there"
+    text = f"{counted(len(rows), 'batch')} of pipeline {log.pipeline_id} with bad records."
     return Answer(
-        f"Pipeline {log.pipeline_id}, batch {newest.number} is the newest.", {"pipeline": log.pipeline_id}, [table]
+        text, {"pipeline": log.pipeline_id}, [Table("batches", rows, "batch at window rows bad owner in_kafka")]
     )
 
 
 # ── one batch ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _numbered(log: PipelineLog, text: str) -> Batch:
+def _numbered(log: PipelineLog, newest: Batch, text: str) -> Batch:
     """:param text: its number or its key."""
-    number = int(text) if text.isdecimal() else number_of(text)
-    batch = log.batch(number) if number else None
-    if batch is None or not (text.isdecimal() or batch.plan.key == text):
-        raise InvalidRequest((f"--batch {shown(text)}: pipeline {log.pipeline_id!r} has no such batch.",))
-    return batch
+    numbers = [int(text)] if text.isdecimal() else [digits_of(text) - base for base in newest.plan.bases]
+    for number in numbers:
+        batch = log.batch(number) if 1 <= number <= newest.number else None
+        if batch is not None and (text.isdecimal() or batch.plan.key == text):
+            return batch
+    raise InvalidRequest((f"--batch {shown(text)}: pipeline {log.pipeline_id!r} has no such batch.",))
 
 
 def _one(log: PipelineLog, batch: Batch) -> Answer:
@@ -62,7 +106,7 @@ def _one(log: PipelineLog, batch: Batch) -> Answer:
     text = f"{batch} is {row['state']}, key {row['key']}.\nAsked: {batch.plan.asked}{cleaned}"
     tables = [
         Table("entries", entry_rows(batch), "entry kind at by details"),
-        Table("attempts", attempt_rows(log, batch), "attempt state output"),
+        Table("attempts", attempt_rows(batch), "attempt state"),
         Table(
             "ranges", range_rows(log, batch, body), "partition before start end offsets skipped rows bad filtered gaps"
         ),
@@ -118,5 +162,8 @@ show_command = command(
     option("--batch", "One batch, by number or key: its entries, attempts, partitions and decisions.", metavar="N"),
     option("--offset", "Which batch has this record: orders-1:337.", metavar="PARTITION:OFFSET"),
     option("--last", "How many batches.", type=click.IntRange(1), default=20, metavar="N", show_default=True),
+    option("--bad", "The batches with bad records.", is_flag=True),
+    option("--since", "With --bad: committed since then.", metavar="TIME"),
+    *CLUSTER,
     CHECKPOINT,
 )

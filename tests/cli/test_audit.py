@@ -6,10 +6,9 @@ On Spark, and over tables that jobs of other kinds wrote: ``tests/spark/test_aud
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
-import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,36 +17,12 @@ from airflow_kafka_offsets.cli import audit as audit_module
 from airflow_kafka_offsets.cli.table_audit import doubled, gaps, query, read_answer
 from airflow_kafka_offsets.kafka_values import OffsetRange
 from airflow_kafka_offsets.log.reports import Counts
-from tests.cli.conftest import Run
+from tests.cli.conftest import Audit, Row, Run, answer_of
 from tests.cluster.memory import InMemoryCluster
 from tests.engine.pipeline import HOUR, TOPIC, Pipeline, produce, tp, whole_counts
 
-Row = tuple[str | None, int | None, int | None, str | None, str | None]
-"""Topic, partition, offset, batch and day."""
-Audit = Callable[..., str]
 HEADER = "topic,kafka_partition,start_offset,end_offset,times"
 KAFKA = ("--bootstrap-servers", "memory")
-
-
-def answer_of(sql: str, rows: Iterable[Row], file: Path) -> str:
-    """What DuckDB answers over a table ``lake``, in a file, as the command takes it."""
-    with duckdb.connect() as database:
-        database.execute('CREATE TABLE lake (topic TEXT, "partition" INT, "offset" BIGINT, kafka_batch TEXT, day DATE)')
-        database.executemany("INSERT INTO lake VALUES (?, ?, ?, ?, ?)", [*rows, (None,) * 5])
-        database.execute("DELETE FROM lake WHERE topic IS NULL AND day IS NULL AND kafka_batch IS NULL")
-        database.execute(f"COPY ({sql.rstrip().rstrip(';')}) TO '{file}'")
-    return f"@{file}"
-
-
-@pytest.fixture
-def answer(run: Run, tmp_path: Path) -> Audit:
-    """``answer(rows, "--day t.day")``: the printed query, run; the name of a file with what it answered."""
-
-    def ask(rows: Iterable[Row], options: str = "", form: str = "csv") -> str:
-        sql = run("audit --table lake", *options.split()).out
-        return answer_of(sql, rows, tmp_path / f"answer.{form}")
-
-    return ask
 
 
 def rows(*offsets: int, partition: int = 0, batch: str | None = None, day: str | None = "2026-11-20") -> list[Row]:
@@ -119,6 +94,22 @@ def test_a_table_is_compared_with_the_log_of_its_pipeline(
         ("of another log", "0000000000-aaaaaaaaaaaa", "orders-0", 10),
     ]
     assert "6 findings" in run("audit orders", asked, status=1).out
+
+
+def test_rows_of_a_log_that_this_one_continues_are_no_finding(
+    cluster: InMemoryCluster, pipeline: Pipeline, run: Run, answer: Audit
+) -> None:
+    produce(cluster, 0, 5)
+    pipeline.resolve("one", exclude=["orders-0"])
+    pipeline.act("two", after=1, acknowledge={"log": {"abcd": "0000000007-aaaaaaaaaaaa"}})
+    work = pipeline.work("two")
+    assert work.key.startswith("0000000009-")  # behind the keys of that log
+    pipeline.drive(work)
+    pipeline.commit(work)
+    older = rows(0, 1, batch="0000000007-aaaaaaaaaaaa") + rows(*range(5), batch=work.key)
+    run("audit orders", answer(older, "--batch t.kafka_batch"))
+    newer = [*older, *rows(7, batch="0000000008-bbbbbbbbbbbb")]
+    assert "1 finding." in run("audit orders", answer(newer, "--batch t.kafka_batch"), status=1).out
 
 
 def test_what_is_cleaned_or_left_out_is_not_compared(
@@ -266,7 +257,7 @@ def test_the_ends_are_where_a_pipeline_continues(cluster: InMemoryCluster, run: 
         ("audit", "What to audit?"),
         ("audit orders --table lake", "What to audit?"),
         ("audit --table lake --since 2026-11-20", "--since needs --day"),
-        ("audit --table lake --day t.ts --since yesterday", "--since is 'yesterday'; give a day"),
+        ("audit --table lake --day t.ts --since yesterday", "'yesterday' does not match the format '%Y-%m-%d'"),
         ("audit @/no/such/file", "The answer names the file '/no/such/file'"),
     ],
 )

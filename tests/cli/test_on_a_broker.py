@@ -12,6 +12,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from airflow_kafka_offsets.broker.cluster import KafkaCluster
+from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.engine.commit import commit
+from airflow_kafka_offsets.engine.surroundings import NoAirflow
+from airflow_kafka_offsets.engine.turn import resolve
+from airflow_kafka_offsets.engine.work import ResolvedBatch
+from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.request import RunContext, parse_request
+from airflow_kafka_offsets.store.open import open_store
 from testbed.broker import KafkaBroker
 from testbed.ports import free_ports
 
@@ -43,31 +53,38 @@ def produce(broker: KafkaBroker, topic: str, partition: int, count: int) -> None
     assert producer.flush(30) == 0
 
 
-def test_from_the_first_start_to_a_move(broker: KafkaBroker, call: Call, topic: Callable[..., str], group: str) -> None:
-    """A person sets the first position, looks what a run would read, and moves the position."""
+def test_what_a_run_left_is_shown_and_an_act_is_tried(
+    broker: KafkaBroker, call: Call, topic: Callable[..., str], group: str, tmp_path: Path
+) -> None:
     name = topic(2, prefix="orders")
     produce(broker, name, 0, 10)
     produce(broker, name, 1, 5)
-    first = ("reset", "orders", "--topics", name, "--group-id", group, "--start", "earliest")
-    assert "This was a dry run" in call(*first).stderr
+    first = ("plan", "orders", "--topics", name, "--group-id", group, "--start", "earliest", "--output", "json")
+    assert json.loads(call(*first).stdout)["offsets"] == 15
     assert json.loads(call("list", "--output", "json", where=()).stdout)["pipelines"] == []
-    call(*first, "--execute")
+
+    parameters = {"topics": [name], "group_id": group, "start": "earliest", "pipeline_id": "orders"}
+    request = parse_request({**parameters, "require_report": False}, RunContext(now_ms()), {})
+    log = PipelineLog(open_store(str(tmp_path)), "orders")
+    with KafkaCluster(broker.client_config) as kafka:
+        work = resolve(request, RunKey("dag", "one", "orders"), log, kafka, NoAirflow())
+        assert isinstance(work, ResolvedBatch)
+        commit(work.given(), log, kafka)
+    produce(broker, name, 0, 6)
     planned = json.loads(call("plan", "orders", "--output", "json").stdout)
-    assert [(row["start"], row["end"], row["why"]) for row in planned["partitions"]] == [
-        (0, 10, "position"),
-        (0, 5, "position"),
-    ]
-    moved = call("reset", "orders", "--start", f'offsets:{{"{name}": {{"0": 4}}}}', "--execute", "--output", "json")
-    assert [row["after"] for row in json.loads(moved.stdout)["partitions"]] == [4, 0]
+    assert [(row["start"], row["end"]) for row in planned["partitions"]] == [(10, 16), (5, 5)]
+    act = {"pipeline": "orders", "after": 1, "reason": "broken", "reset": {"start": {f"{name}-0": 14}}}
+    tried = call("plan", "orders", "--conf", json.dumps({"kafka_offsets": act})).stdout
+    assert f"{name}-0: 10 → 14, skipped 4" in tried
     lag = json.loads(call("lag", "orders", "--output", "json").stdout)
-    assert [row["unread"] for row in lag["partitions"]] == [6, 5]
+    assert [row["unread"] for row in lag["partitions"]] == [6, 0]
     assert 0 <= lag["age_s"] < 600
     of_group = json.loads(call("lag", "--group-id", group, "--topics", name, "--output", "json").stdout)
     assert of_group["partitions"] == [
         {**row, "age_s": other["age_s"]} for row, other in zip(lag["partitions"], of_group["partitions"], strict=True)
     ]
-    assert "Pipeline orders, 2 batches." in call("audit", "orders", where=()).stdout
-    assert len(json.loads(call("show", "orders", "--output", "json", where=()).stdout)["batches"]) == 2
+    assert "Pipeline orders, 1 batch." in call("audit", "orders", where=()).stdout
+    assert len(json.loads(call("show", "orders", "--output", "json", where=()).stdout)["identities"]) == 1
 
 
 def test_an_airflow_connection_is_looked_up_and_its_log_stays_out_of_the_answer(

@@ -24,11 +24,11 @@ from tests.cli.conftest import Run
 from tests.cluster.memory import InMemoryCluster
 from tests.engine.pipeline import Pipeline, tp
 
-NAMES = ["plan", "lag", "list", "show", "audit", "reset", "skip", "clean", "explain"]
+NAMES = ["plan", "lag", "list", "show", "audit", "clean", "explain"]
 SECRET = "s3cr3t-w0rd"
 
 
-def test_there_are_nine_commands() -> None:
+def test_there_are_seven_commands() -> None:
     assert list(commands.commands) == []  # none is loaded before it is asked for
     assert commands.list_commands(None) == NAMES  # type: ignore[arg-type]
 
@@ -37,7 +37,7 @@ def test_a_shell_completes_commands_and_options(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("_KAFKA_OFFSETS_COMPLETE", "bash_complete")
-    for typed, expected in (("kafka-offsets re", "plain,reset"), ("kafka-offsets skip --exe", "plain,--execute")):
+    for typed, expected in (("kafka-offsets sh", "plain,show"), ("kafka-offsets clean --exe", "plain,--execute")):
         monkeypatch.setenv("COMP_WORDS", typed)
         monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
         with pytest.raises(SystemExit):
@@ -65,9 +65,7 @@ def test_the_help_fits_a_screen(capsys: pytest.CaptureFixture[str], name: str) -
         "show orders --offset orders-0:3",
         "audit orders",
         "audit --table lake.orders --batch t.kafka_batch",
-        "reset orders --start latest",
-        "reset orders --start current",
-        "skip orders orders-0:12",
+        "show orders --bad",
         "clean orders --older-than 90d",
         "explain",
         "explain 202",
@@ -110,7 +108,7 @@ def test_what_takes_long_says_how_far_it_is(
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        ("show nothing", 2, "There is no pipeline 'nothing' in memory://checkpoint"),
+        ("show nothing", 2, "What is there: kafka-offsets list --checkpoint-location memory://checkpoint"),
         ("show a/b", 2, "PIPELINE is 'a/b'; '/' separates"),
         ("plan orders --kafka-config-id k", 2, "Give one of"),
         ("list --config a=b", 2, "--config goes with --bootstrap-servers"),
@@ -119,8 +117,9 @@ def test_what_takes_long_says_how_far_it_is(
         ("plan new --topics orders --start sometime", 2, "--start is 'sometime'; give earliest, latest"),
         ("plan new --topics orders --start @/no/such/file", 2, "--start names the file '/no/such/file'"),
         ("plan new --topics orders --start group-offsets --group-id g", 1, "AKO-201 NoCommittedOffset"),
-        ("plan new --topics payments --start earliest", 1, "Topic payments does not exist"),
-        ("reset new --start earliest", 2, "give --topics, and --group-id"),
+        ("plan new --topics payments --start earliest", 1, "topic payments does not exist"),
+        ("plan orders --conf nonsense", 2, "--conf is 'nonsense'; give it as the refusal prints it"),
+        ("plan new --conf {}", 2, "--conf is '{}'; give it as the refusal prints it"),
         ("lag --group-id g", 2, "Whose lag?"),
     ],
 )
@@ -130,7 +129,7 @@ def test_refusals_are_messages_with_an_exit_status(run: Run, words: str, status:
     assert ended.out == ""
 
 
-@pytest.mark.parametrize("words", ["", "nonsense", "show", "reset orders", "show orders --last none"])
+@pytest.mark.parametrize("words", ["", "nonsense", "show", "clean orders", "show orders --last none"])
 def test_a_call_that_cannot_be_read_has_status_2(capsys: pytest.CaptureFixture[str], words: str) -> None:
     assert main(words.split()) == 2
     assert capsys.readouterr().out == ""
@@ -142,7 +141,7 @@ def test_words_from_outside_cannot_drive_a_terminal(cluster: InMemoryCluster, pi
     pipeline.whole_run()
     assert r"files:/lake/\x1b[31mred" in run("show orders").out
     cluster.commit_as_somebody_else("lake", {tp(0): CommittedOffset(3, None, '{"by":"airflow-kafka-offsets","pipeline":"a\\u001b[2J","batch":"0000000009-20260101T000000-aaaa"}')})  # fmt: skip # noqa: E501
-    for words in ("show orders", "plan orders", "reset orders --start current", "show orders --output json"):
+    for words in ("show orders", "plan orders", "show orders --output json"):
         ended = run(words, status=1 if words.startswith("plan") else 0)
         assert "\x1b" not in ended.out + ended.err
 

@@ -1,7 +1,8 @@
-"""The commands that only look: ``plan``, ``lag``, ``list``, ``show``, ``explain``."""
+"""``lag``, ``list``, ``show``, ``clean`` and ``explain``."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -12,90 +13,11 @@ from airflow_kafka_offsets.spark.errors import BatchError
 from airflow_kafka_offsets.store.memory import MemoryStore
 from tests.cli.conftest import Run
 from tests.cluster.memory import InMemoryCluster
-from tests.engine.pipeline import HOUR, Pipeline, produce, tp
+from tests.engine.pipeline import HOUR, Pipeline, conf_of, produce, tp, whole_counts
 
 
 def columns(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in rows]
-
-
-# ── plan ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_plan_says_what_the_first_run_would_read_and_writes_nothing(
-    cluster: InMemoryCluster, pipeline: Pipeline, run: Run
-) -> None:
-    produce(cluster, 0, 10)
-    answer = run("plan orders --topics orders --group-id lake --start earliest --output json").json
-    assert (answer["batch"], answer["is_new"], answer["offsets"]) == (1, True, 10)
-    assert columns(answer["partitions"], "partition", "start", "end", "why") == [
-        ("orders-0", 0, 10, "startup mode"),
-        ("orders-1", 0, 0, "startup mode"),
-        ("orders-2", 0, 0, "startup mode"),
-    ]
-    assert isinstance(pipeline.store, MemoryStore)
-    assert (pipeline.store.objects, cluster.groups) == ({}, {})
-
-
-def test_plan_is_what_the_next_run_does(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
-    produce(cluster, 0, 10)
-    pipeline.whole_run()
-    produce(cluster, 1, 7)
-    cluster.add_partitions("orders", 1)
-    answer = run("plan orders --max-records 4 --output json").json
-    work = pipeline.work(max_records=4)
-    assert columns(answer["partitions"], "partition", "start", "end") == [
-        (str(tp), planned.start, planned.end) for tp, planned in work.body.ranges.items()
-    ]
-    assert answer["partitions"][3]["why"] == "new partition: log start"
-    assert {row["why"] for row in answer["partitions"][:3]} == {"position"}
-
-
-def test_plan_of_an_unfinished_batch_names_its_run(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
-    produce(cluster, 0, 10)
-    pipeline.begin(pipeline.work("one"))
-    answer = run("plan orders")
-    assert "Batch 1 is begun, by run dag/one/resolve. The next run does it, with the offsets it has: 10" in answer.out
-
-
-@pytest.mark.parametrize(
-    ("words", "status", "expected"),
-    [
-        ("plan orders", 1, "kafka-offsets reset orders --start earliest"),
-        ("plan orders --on-data-loss advance", 0, "offsets from 5 to 8 lost (on_data_loss=advance)"),
-    ],
-)
-def test_plan_shows_a_loss_as_the_run_would(
-    cluster: InMemoryCluster, pipeline: Pipeline, run: Run, words: str, status: int, expected: str
-) -> None:
-    produce(cluster, 0, 5)
-    pipeline.whole_run()
-    produce(cluster, 0, 5)
-    cluster.delete_records(tp(0), 8)
-    ended = run(words, status=status)
-    assert expected in (ended.err if status else ended.out)
-
-
-def test_plan_of_an_empty_batch_names_no_key(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
-    """The run makes another one."""
-    produce(cluster, 0, 5)
-    pipeline.whole_run()
-    produce(cluster, 0, 4)
-    cluster.delete_records(tp(0), 9)
-    ended = run("plan orders --on-data-loss advance")
-    assert ended.out == (
-        "The next run: Batch 2 of pipeline orders: 0 offsets of 0 partitions, 4 lost. "
-        "It is committed without a Spark job.\n"
-    )
-
-
-def test_plan_of_a_window(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
-    hour = cluster.now_ms - 3 * HOUR
-    produce(cluster, 0, 4, age_s=2 * 3600 + 5)
-    pipeline.whole_run(want=pipeline.window(hour - HOUR, hour))
-    words = f"plan orders --start timestamp:{hour} --end timestamp:{hour + HOUR}"
-    assert "plans batch 2: 4 offsets of 1 partition" in run(words).out
-    assert "give --start timestamp:… and --end timestamp:…" in run("plan orders", status=2).err
 
 
 # ── lag, list ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -145,7 +67,7 @@ def test_a_topic_that_is_no_more_is_named(cluster: InMemoryCluster, pipeline: Pi
     cluster.delete_topic("orders")
     lags = columns(run("lag orders --output json").json["partitions"], "partition", "position", "end", "note")
     assert lags == [(f"orders-{p}", 10 if p == 0 else 0, None, "topic does not exist") for p in range(3)]
-    assert "Topic orders does not exist: a run that subscribes to it by its name fails." in run("plan orders").err
+    assert "orders-0: the topic was deleted" in run("plan orders", status=1).err
 
 
 def test_lag_of_a_group_counts_a_partition_without_an_offset(cluster: InMemoryCluster, run: Run) -> None:
@@ -194,13 +116,16 @@ def test_a_pipeline_by_window_has_no_lag(cluster: InMemoryCluster, pipeline: Pip
 def test_list_names_pipelines_as_their_dags_do(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
     produce(cluster, 0, 4)
     names = ["Bestellungen für “Süd”", "orders", "x" * 200]
+    pipeline.remembers = False  # each name is another task
     for name in names:
         pipeline.whole_run(pipeline_id=name, group_id=None)
-    pipeline.whole_run(pipeline_id="orders", group_id=None, shard=(1, 2))
+    pipeline.whole_run(pipeline_id="sharded", group_id=None, shard=(1, 2))
     produce(cluster, 0, 2)
     rows = run("list --bootstrap-servers memory --output json").json["pipelines"]
-    assert columns(rows, "pipeline") == [(names[0],), ("orders",), ("orders/1-of-2",), (names[2],)]
+    shards = [("sharded/0-of-2",), ("sharded/1-of-2",)]
+    assert columns(rows, "pipeline") == [(names[0],), ("orders",), *shards, (names[2],)]
     assert columns(rows[:2], "state", "batch", "unread") == [("committed", 1, 2)] * 2
+    assert rows[2]["state"] == "no batch"
     assert "unread" not in run("list").out
 
 
@@ -231,7 +156,8 @@ def test_show_goes_from_the_newest_batch_back(cluster: InMemoryCluster, pipeline
         (3, "committed", 10, 10),
         (2, "committed", 10, 10),
     ]
-    assert answer["batches"][0]["owner"] == "run dag/four/resolve"
+    assert columns(answer["identities"], "identity", "by", "act") == [(1, "dag/run1/orders", None)]
+    assert answer["batches"][0]["owner"] == "dag/four/orders"
 
 
 def test_show_batch_has_entries_attempts_ranges_and_decisions(
@@ -245,17 +171,46 @@ def test_show_batch_has_entries_attempts_ranges_and_decisions(
     pipeline.commit(work)
     answer = run("show orders --batch 1 --output json").json
     assert columns(answer["entries"], "kind", "by") == [
-        ("plan", "run dag/one/resolve"),
-        ("plan", "run dag/two/resolve"),
-        ("commit", "run dag/two/resolve"),
+        ("plan", "dag/one/orders"),
+        ("plan", "dag/two/orders"),
+        ("commit", "dag/two/orders"),
     ]
     assert columns(answer["attempts"], "attempt", "state") == [(1, "begun"), (2, "reported")]
     assert columns(answer["ranges"], "before", "start", "end", "rows")[0] == (0, 3, 10, 7)
     assert answer["decisions"] == [
-        {"partition": "orders-0", "start": 0, "end": 3, "kind": "lost", "by": "on_data_loss=advance", "keep": False}
+        {"partition": "orders-0", "start": 0, "end": 3, "kind": "lost", "by": "on_data_loss=advance"}
     ]
     assert run("show orders --batch", answer["key"]).out == run("show orders --batch 1").out
     assert "has no such batch" in run("show orders --batch 2", status=2).err
+
+
+def test_show_has_who_decided_what_when_and_why(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
+    produce(cluster, 0, 10)
+    pipeline.whole_run()
+    pipeline.act("repair", after=1, reason="they are broken", reset={"start": "latest"}, skip=["orders-0:3"])
+    identity = run("show orders --output json").json["identities"][1]
+    assert (identity["by"], identity["user"], identity["reason"]) == ("dag/repair/orders", "maria", "they are broken")
+    assert json.loads(identity["act"]) == {"reset": {"start": "latest"}, "skip": ["orders-0:3"]}
+    assert "they are broken" in run("show orders").out
+
+
+def test_show_lists_batches_with_bad_records_their_runs_and_whether_kafka_has_them(
+    cluster: InMemoryCluster, pipeline: Pipeline, run: Run
+) -> None:
+    for name, bad in (("one", 1), ("two", 0), ("three", 2)):
+        produce(cluster, 0, 10)
+        work = pipeline.work(name)
+        counts = whole_counts(work)
+        counts[tp(0)] = counts[tp(0)]._replace(rows=10 - bad, bad=bad)
+        pipeline.report(work, pipeline.begin(work), counts)
+        pipeline.commit(work)
+    assert columns(run("show orders --bad --output json").json["batches"], "batch", "bad", "owner") == [
+        (3, 2, "dag/three/orders"), (1, 1, "dag/one/orders")]  # fmt: skip
+    cluster.delete_records(tp(0), 5)
+    rows = run("show orders --bad --bootstrap-servers memory --output json").json["batches"]
+    assert columns(rows, "batch", "in_kafka") == [(3, "all there"), (1, "gone")]
+    assert run(f"show orders --bad --since {cluster.now_ms + 1} --output json").json["batches"] == []
+    assert "--since is 'then'" in run("show orders --bad --since then", status=2).err
 
 
 def test_show_says_what_became_of_a_record(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
@@ -263,18 +218,66 @@ def test_show_says_what_became_of_a_record(cluster: InMemoryCluster, pipeline: P
     pipeline.whole_run()
     produce(cluster, 0, 10)
     cluster.delete_records(tp(0), 13)
-    pipeline.work(on_data_loss="advance")
-    run("skip orders orders-0:15 --execute")
+    pipeline.resolve(conf=conf_of(1, skip=["orders-0:15"]), on_data_loss="advance")
 
     def fates(offset: int) -> list[tuple[Any, ...]]:
         return columns(run(f"show orders --offset orders-0:{offset} --output json").json["batches"], "batch", "fate")
 
     assert fates(9) == [(1, "read")]
     assert fates(12) == [(2, "lost by on_data_loss=advance")]
-    assert fates(15)[0][1].startswith("skipped by skip by ")
+    assert fates(15) == [(2, "skipped by skip")]
     assert fates(16) == [(2, "read")]
     assert "orders-0:9 is in batch 1 of pipeline orders." in run("show orders --offset orders-0:9").out
     assert "is in no batch of pipeline orders. The position is 10" in run("show orders --offset orders-0:99").out
+
+
+# ── clean ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def objects(pipeline: Pipeline) -> set[str]:
+    assert isinstance(pipeline.store, MemoryStore)
+    return set(pipeline.store.objects)
+
+
+def test_clean_keeps_headers_and_the_last_two_commits(cluster: InMemoryCluster, pipeline: Pipeline, run: Run) -> None:
+    for _ in range(4):
+        produce(cluster, 0, 10)
+        pipeline.whole_run()
+    cluster.now_ms += 100 * 24 * HOUR
+    before = objects(pipeline)
+    assert run("clean orders --older-than 90d --output json").json["batches"] == [1, 2]
+    assert objects(pipeline) == before
+    assert run("clean orders --older-than 90d --execute --output json").json["batches"] == [1, 2]
+    assert "It was cleaned: only its headers are left" in run("show orders --batch 2").out
+    assert "The offsets of 2 batches were removed" in run("show orders --offset orders-0:5").err
+    assert "Of 2 batches only totals are left" in run("audit orders").out
+    assert run("audit orders --output json").json["days"][0]["rows"] == 40
+    assert "give hours, days or weeks" in run("clean orders --older-than 90", status=2).err
+
+
+def test_a_batch_that_is_being_reprocessed_is_not_cleaned(
+    cluster: InMemoryCluster, pipeline: Pipeline, run: Run
+) -> None:
+    for name in "abcd":
+        produce(cluster, 0, 10)
+        pipeline.whole_run(name)
+    pipeline.drive(pipeline.work("a"))
+    cluster.now_ms += 100 * 24 * HOUR
+    assert run("clean orders --older-than 90d --output json").json["batches"] == [2]
+
+
+def test_a_store_far_away_is_cleaned_alike(
+    cluster: InMemoryCluster, pipeline: Pipeline, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By several threads; of batch 2 the report is gone, so it does not verify."""
+    for _ in range(8):
+        produce(cluster, 0, 10)
+        pipeline.whole_run()
+    cluster.now_ms += 100 * 24 * HOUR
+    (report,) = (name for name in objects(pipeline) if "/0000000002/" in name and name.endswith(".report.json"))
+    pipeline.store.delete(report)
+    monkeypatch.setattr(pipeline.store, "is_remote", True)
+    assert run("clean orders --older-than 90d --execute --output json").json["batches"] == [1, 3, 4, 5, 6]
 
 
 # ── explain ───────────────────────────────────────────────────────────────────────────────────────────────────────────
