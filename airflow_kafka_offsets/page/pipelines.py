@@ -106,7 +106,7 @@ def require_dag(dag_id: str, plan: Pushed, log: PipelineLog) -> Batch:
     :raises InvalidRequest: it does not.
     """
     batch = log.batch(plan.batch)
-    dags = {entry.by.run.dag_id for entry in batch.entries if entry.by.run} if batch else set()
+    dags = {entry.by.dag_id for entry in batch.entries} if batch else set()
     if batch is None or batch.plan.key != plan.key or dag_id not in dags:
         raise InvalidRequest(
             (f"DAG {dag_id!r} has no pipeline {plan.pipeline!r} in {plan.checkpoint_location}: its log was lost, "

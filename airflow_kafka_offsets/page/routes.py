@@ -38,6 +38,7 @@ from airflow_kafka_offsets.page.view import (
     PARTITIONS,
     batch_view,
     batches_before,
+    decided_rows,
     figures,
     page_row,
     sentence,
@@ -103,9 +104,10 @@ def of_dag_run_or_task(
     row, is_by_window = page_row(newest), newest.plan.kind == "window"
     open_cluster = partial(hook.open_cluster, deadline_s=_KAFKA_DEADLINE_S)
     asked = None if is_by_window else kafka.ask(log, newest, open_cluster)
-    rows, stretches, unfinished = together(
+    rows, decided, stretches, unfinished = together(
         log.store,
         partial(batches_before, log, newest.number, number),
+        partial(decided_rows, log),
         partial(stretches_of, log, newest),
         partial(unfinished_rows, log, newest),
     )
@@ -122,6 +124,7 @@ def of_dag_run_or_task(
         figures=figures(row, unread, now),
         todos=todos(log, plan.kafka_config_id, [*left.values()], unread, failed, run_state),
         rows=rows,
+        decided=decided,
         weeks=shapes.weeks_of(stretches, unfinished),
         missing=shapes.missing_of(stretches),
         number=number,

@@ -16,6 +16,7 @@ from airflow_kafka_offsets.engine.history import (
     batch_row,
     decision_row,
     entry_rows,
+    identity_rows,
     range_rows,
     unfinished,
 )
@@ -38,7 +39,7 @@ _UNFINISHED = {
     "planned": "planned, and Spark has not begun",
     "begun": "being written by Spark",
     "reported": "written, and not committed yet",
-    "reprocessing": "being reprocessed",
+    "being rewritten": "being written again",
 }
 
 
@@ -54,7 +55,7 @@ class FailedRun(NamedTuple):
 
 def page_row(batch: Batch) -> dict[str, Any]:
     """The row of a batch, with the run that owns it."""
-    return {**batch_row(batch), "run": batch.owner.run}
+    return {**batch_row(batch), "run": batch.plan.by}
 
 
 def batches_before(log: PipelineLog, newest: int, page: int) -> list[dict[str, Any]]:
@@ -66,6 +67,15 @@ def batches_before(log: PipelineLog, newest: int, page: int) -> list[dict[str, A
 def unfinished_rows(log: PipelineLog, newest: Batch) -> list[dict[str, Any]]:
     """The batches of the whole log that are not committed, the oldest first."""
     return list(map(page_row, unfinished(log, newest)))
+
+
+def decided_rows(log: PipelineLog) -> list[dict[str, Any]]:
+    """What people have decided about the pipeline, the newest first. The act is shown as it was written."""
+    told = ("pipeline", "after", "reason")
+    return [
+        {**row, "act": {name: said for name, said in (row["act"] or {}).items() if name not in told}}
+        for row in reversed(identity_rows(log))
+    ]
 
 
 def stretches_of(log: PipelineLog, newest: Batch) -> Sequence[Stretch]:
@@ -115,7 +125,7 @@ def _state(row: Row, now_ms: int, state_of: StateOfRun) -> list[tuple[str, str]]
 
 def is_active(row: Row, state_of: StateOfRun) -> bool:
     """Whether the run that owns the batch is running."""
-    return row["run"] is not None and state_of(row["run"]) in _ACTIVE
+    return state_of(row["run"]) in _ACTIVE
 
 
 def todos(
@@ -128,7 +138,7 @@ def todos(
 ) -> list[tuple[str, str]]:
     """What needs a person, and the command to copy: it writes nothing, and prints why a run is refused.
 
-    :param rows: of batches that are not committed, or are reprocessed; of many, the first few have a command.
+    :param rows: of batches that are not committed, or are being rewritten; of many, the first few have a command.
     :param failed: the newest run, if its resolve task has failed.
     """
 
@@ -151,9 +161,7 @@ def todos(
 
 
 def _left(row: Row) -> str:
-    if row["run"] is None:
-        return f"Batch {row['batch']} waits for a run: {row['owner']} has changed it last."
-    return f"Batch {row['batch']} was left by {row['owner']}: its task's log says why."
+    return f"Batch {row['batch']} was left by run {row['owner']}: its task's log says why."
 
 
 def figures(row: Row, unread: Unread | None, now_ms: int) -> list[tuple[str, str, str]]:
@@ -201,12 +209,7 @@ def batch_view(log: PipelineLog, batch: Batch, page: int, order: str) -> dict[st
     :param order: of the partitions: ``offsets``, the largest first, or by name.
     """
     reports = [partial(log.report, batch, attempt) for attempt in batch.attempts[-1:] if attempt.is_reported]
-    attempts, body, *_ = together(
-        log.store,
-        partial(attempt_rows, log, batch),
-        PlanBody if batch.is_cleaned else partial(log.body, batch),
-        *reports,
-    )
+    body, *_ = together(log.store, PlanBody if batch.is_cleaned else partial(log.body, batch), *reports)
     rows = range_rows(log, batch, body)
     if order == "offsets":
         rows.sort(key=lambda row: -row["offsets"])
@@ -214,7 +217,7 @@ def batch_view(log: PipelineLog, batch: Batch, page: int, order: str) -> dict[st
         "row": page_row(batch),
         "asked": batch.plan.asked,
         "entries": entry_rows(batch),
-        "attempts": attempts,
+        "attempts": attempt_rows(batch),
         "decisions": [decision_row(decision) for decision in body.decisions[:PARTITIONS]],
         "partitions": rows[(page - 1) * PARTITIONS : page * PARTITIONS],
         "all_partitions": len(rows),

@@ -74,7 +74,7 @@ def page(
         name = pipeline.request().pipeline_id
         newest = pipeline.log.newest()
         where = (name, pipeline.store.uri, newest.plan.key, "kafka_default", newest.number) if newest else None
-        return [Pushed("orders.resolve", newest.first_plan.by.run.run_id, *where)] if where else []
+        return [Pushed("orders.resolve", newest.first_plan.by.run_id, *where)] if where else []
 
     hook: Any = SimpleNamespace(open_cluster=lambda deadline_s: nullcontext(pipeline.cluster))
     monkeypatch.setattr(routes, "plans_of", plans_of)

@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 from fastapi import HTTPException
 
-from airflow_kafka_offsets.engine import by_hand
-from airflow_kafka_offsets.engine.look import Look
 from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest
-from airflow_kafka_offsets.kafka_values import Actor
 from airflow_kafka_offsets.log.reports import Counts
 from airflow_kafka_offsets.offsets import Timestamp
 from airflow_kafka_offsets.page import shapes, unread, view
@@ -181,13 +178,18 @@ def test_batches_are_paged_by_number(cluster: InMemoryCluster, pipeline: Pipelin
     assert page(number=9).cells("batches") == []
 
 
-def test_a_batch_that_a_person_has_changed_waits_for_a_run(
-    cluster: InMemoryCluster, pipeline: Pipeline, page: Page
-) -> None:
+def test_the_page_says_who_decided_what_when_and_why(cluster: InMemoryCluster, pipeline: Pipeline, page: Page) -> None:
     produced(cluster, 5)
-    work = pipeline.work()
-    by_hand.acknowledge(Look(pipeline.request(), cluster), pipeline.log, work.batch, Actor(person="reto"))
-    assert "Batch 1 waits for a run: reto has changed it last." in page().text
+    pipeline.whole_run("a")
+    reset = {"start": {"orders-0": 2}, "allow_duplicates": True}
+    pipeline.act("b", after=1, reason="<b>two</b> were wrong", reset=reset)
+    identities = page().cells("identities")
+    decided = ["2", "2027-01-15 08:00", "dag/b/orders", "maria", "&lt;b&gt;two&lt;/b&gt; were wrong"]
+    assert identities[0][:5] == decided
+    assert json.loads(unescape(identities[0][5])) == {"reset": reset}
+    assert identities[1][:6] == ["1", "2027-01-15 08:00", "dag/a/orders", "maria", "the pipeline&#39;s begin", ""]
+    assert identities[1][7] == "delta:/lake/orders"
+    assert "under identity 2" in page(2).text
 
 
 def test_a_run_that_was_refused_brings_the_command_that_says_why(
@@ -200,6 +202,7 @@ def test_a_run_that_was_refused_brings_the_command_that_says_why(
     assert "Run scheduled__1 has failed before it had a batch: its resolve task's log says why." in unescape(shown)
     assert '<code tabindex="0">kafka-offsets plan orders --kafka-config-id kafka_default ' in shown
     pipeline.parameters["pipeline_id"] = "by_window"
+    pipeline.airflow.planned = None  # another task has not planned anything
     pipeline.whole_run(want=pipeline.window(0, HOUR))
     assert "plan by_window --start timestamp:1970-01-01T00:00Z --end timestamp:1970-01-01T01:00Z " in page()
 
@@ -217,7 +220,7 @@ def test_a_batch_has_its_entries_attempts_partitions_and_decisions(
     pipeline.whole_run(on_data_loss="advance")
     shown = page(2)
     assert [row[1] for row in shown.cells("entries")] == ["plan", "commit"]
-    assert shown.cells("attempts") == [["1", "reported", "files:/lake/orders"]]
+    assert shown.cells("attempts") == [["1", "reported"]]
     assert [row[:4] for row in shown.cells("decisions")] == [["orders-0", "5", "7", "lost"]]
     assert shown.cells("partitions")[0] == ["orders-0", "5", "7", "10", "3", "–", "3", "0", "0", "0"]
     by_size = page(1, order="offsets").cells("partitions")
@@ -304,7 +307,7 @@ def test_a_window_that_was_left_brings_its_own_command(
     shown = page()
     assert "The newest batch is committed." in shown.text
     assert "Not committed: 1 batch." in shown.text
-    assert "Batch 1 was left by run dag/run1/resolve" in shown.text
+    assert "Batch 1 was left by run dag/run1/orders" in shown.text
     assert "kafka-offsets plan orders --start timestamp:2027-01-15T00:00Z --end timestamp:2027-01-15T02:00Z " in shown
 
 

@@ -60,6 +60,9 @@ def far_away(pipeline: Pipeline, batches: int) -> DistantStore:
             is_plan = name == "1.json"
             data = encode({**headers[name], "number": number, "key": key}) if is_plan else data
             store.put(f"{pipeline.log.folder(number)}/{name}", data)
+    for name, data in pipeline.store.objects.items():
+        if "/pipeline/" in name:
+            store.put(name, data)
     return store
 
 

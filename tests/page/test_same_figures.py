@@ -14,7 +14,7 @@ from airflow_kafka_offsets import clock
 from airflow_kafka_offsets.cli.call import World
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.engine.commit import commit
-from airflow_kafka_offsets.engine.work import Nothing, Work
+from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
 from airflow_kafka_offsets.errors import GroupActive
 from airflow_kafka_offsets.hooks import metrics
 from testbed.topics import wait_for
@@ -46,7 +46,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     return sent
 
 
-def measured_run(pipeline: Pipeline, bad: int = 0, **changed: Any) -> Work:
+def measured_run(pipeline: Pipeline, bad: int = 0, **changed: Any) -> ResolvedBatch:
     """A run as the operators do it; of partition 1, so many records are bad."""
     with metrics.measured("resolve", "orders"):
         work = pipeline.work(**changed)
@@ -154,7 +154,7 @@ def test_an_empty_batch_that_resolve_has_committed_is_sent_with_what_was_lost(
     cluster.produce(tp(0), [cluster.now_ms] * 4)
     cluster.delete_records(tp(0), 9)
     with metrics.measured("resolve", "orders") as began_ms:
-        assert isinstance(pipeline.resolve(on_data_loss="advance"), Nothing)
+        assert isinstance(pipeline.resolve(on_data_loss="advance"), NoBatch)
         metrics.send_nothing(pipeline.log, cluster, began_ms)
     assert sent.counts["records_lost",] == 4
     assert (sent.gauges["lag"], "lost_at_seconds" in sent.gauges) == (0, True)
