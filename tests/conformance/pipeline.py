@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_offsets.engine.commit import commit
-from airflow_kafka_offsets.engine.resolve import resolve
 from airflow_kafka_offsets.engine.surroundings import NoAirflow
-from airflow_kafka_offsets.engine.work import Nothing, Work
+from airflow_kafka_offsets.engine.turn import resolve
+from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
 from airflow_kafka_offsets.json_columns import to_columns
 from airflow_kafka_offsets.kafka_values import CommittedOffset, RunKey, TopicPartition
 from airflow_kafka_offsets.log.entries import Batch, entry_to_dict
@@ -30,7 +30,7 @@ class Run:
 
     pipeline: Pipeline
     key: RunKey
-    work: Work | Nothing
+    work: ResolvedBatch | NoBatch
     batch: Batch | None
     body: PlanBody | None
 
@@ -57,12 +57,12 @@ class Run:
 
     def commit(self, cluster: Any = None) -> None:
         """The commit task. What the Spark job did is not looked at: ``require_report=False``."""
-        if isinstance(self.work, Work):
+        if isinstance(self.work, ResolvedBatch):
             commit(self.work.given(), self.work.log, cluster or self.pipeline.cluster)
 
     def spark(self) -> Run:
         """The Spark task: reports that exactly the planned offsets were written."""
-        assert isinstance(self.work, Work)
+        assert isinstance(self.work, ResolvedBatch)
         assert self.body is not None
         folder, attempt = self.work.log.folder(self.work.batch.number), "1-abcd"
         common = {"version": 1, "plan_id": self.work.batch.plan.plan_id, "job": None, "output": None}
@@ -110,7 +110,7 @@ class Pipeline:
         want = parse_request(given, RunContext(NOW), self.connection)
         run = RunKey("dag", run_id, "resolve")
         work = resolve(want, run, self.log, self.cluster, NoAirflow())
-        number = work.batch.number if isinstance(work, Work) else self.log.batch_of(run)
+        number = work.batch.number if isinstance(work, ResolvedBatch) else self.log.batch_of(run)
         batch = None if number is None else self.log.batch(number)
         return Run(self, run, work, batch, None if batch is None else self.log.body(batch))
 
@@ -136,9 +136,7 @@ class Pipeline:
 
     @property
     def position(self) -> dict[TopicPartition, int]:
-        newest = self.log.newest()
-        while newest is not None and not newest.is_committed:
-            newest = self.log.batch(newest.number - 1)
+        newest = self.log.head().committed
         return {} if newest is None else {tp: o.offset for tp, o in self.log.position_after(newest).items()}
 
     def committed(self, *partitions: TopicPartition) -> dict[int, int]:
