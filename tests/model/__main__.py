@@ -1,21 +1,24 @@
-"""``python -m tests.model [worlds] [first seed] [sequence | window]``."""
+"""``python -m tests.model [worlds] [first seed] [sequence | window] [theme …]``."""
 
 import sys
 import time
 from collections import Counter
 
+from tests.model.people import THEMES
 from tests.model.run import run_world
 
-worlds, first = [*map(int, sys.argv[1:3]), 300, 0][:2] if len(sys.argv) != 2 else (int(sys.argv[1]), 0)
-for kind in sys.argv[3:] or ("sequence", "window"):
+words = sys.argv[1:]
+numbers = [int(word) for word in words if word.isdecimal()]
+worlds, first = (*numbers, 300, 0)[:2] if len(numbers) != 1 else (numbers[0], 0)
+for kind in [word for word in words if word in ("sequence", "window")] or ("sequence", "window"):
     counts: Counter[str] = Counter()
     began = time.process_time()
     for seed in range(first, first + worlds):
-        world = run_world(kind, seed)
-        is_late = bool(world.bad and world.sink.late_swaps)
+        world = run_world(kind, seed, *(word for word in words if word in THEMES))
+        is_late = bool(world.bad and world.tables.late_swaps)
         counts += world.counts
-        counts["batches committed"] += sum(batch.is_committed for batch in world.batches())
-        counts["WRONG BY A LATE SWAP into a sink that fences nothing"] += is_late
+        counts["batches committed"] += sum(b.is_committed for p in world.pipelines for b in world.batches(p))
+        counts["WRONG BY A LATE SWAP into a table that fences nothing"] += is_late
         if world.bad and not is_late:
             counts["WRONG"] += 1
             print(f"{kind} {seed}: {world.bad[:2]}", flush=True)

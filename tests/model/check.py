@@ -1,24 +1,25 @@
-"""What must be true of a world at its end.
+"""What must be true of a world at its end, as a reader of the tables sees it.
 
-Readers of the output have each record once, or a recorded decision says why not. Plans follow one another without a gap
-that nothing explains.
+Each record is there once, or a recorded decision says why not, which a person or ``on_data_loss`` has taken. What the
+plans say of themselves is believed only where it gives records up.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from itertools import pairwise
-from typing import Any
 
-from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.log.entries import Batch
-from airflow_kafka_offsets.plan.body import Offset, PlanBody
-from airflow_kafka_offsets.plan.window import Covered
-from tests.model.stepping import FAR
-from tests.model.world import World
+from airflow_kafka_offsets.log.entries import Batch, Commit, Plan
+from airflow_kafka_offsets.log.identity import Identity, identity_body_from_dict
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.store.memory import MemoryStore
+from airflow_kafka_offsets.store.objects import decode
+from tests.model.driver import Row
+from tests.model.stepping import T0, UNIT_MS
+from tests.model.world import Pipeline, Place, World, batches_in, identities_in
 
-Place = tuple[Any, int, int]
-"""(topic id, partition, offset)."""
+_RESET = re.compile(r"reset, identity ([0-9]+)")
 
 
 def check(world: World) -> None:
@@ -28,251 +29,212 @@ def check(world: World) -> None:
 class Check:
     """
     :ivar given: the kinds of decisions about each place.
-    :ivar reborn: the first offset of each partition that a decision gives up with a topic that was re-created.
-    :ivar settled: old outputs that a person has acknowledged to be no more: (output, key).
+    :ivar live: the batches of the logs that there are; ``identities``: of all logs, also of those that were lost.
     """
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.log = [(batch, world.body_of(batch)) for batch in world.batches()]
-        self.given: dict[Place, Counter[str]] = defaultdict(Counter)
-        self.reborn: dict[tuple[str, int], int] = {}
-        self.settled: set[tuple[str, str]] = set()
-        self.spoilt: set[Place] = set(world.spoilt)
-        self.topic_ids = {record[0] for record in world.records}
-        self.spans: list[tuple[Any, int, int, int]] = []
+        self.given: defaultdict[Place, Counter[str]] = defaultdict(Counter)
+        self.spoilt = set(world.spoilt)
+        logs = [(pipeline, pipeline.store.objects, True) for pipeline in world.pipelines]
+        logs += [(pipeline, objects, False) for pipeline, objects in world.lost]
+        self.identities: list[Identity] = []
+        self.ended: set[str | None] = set()
+        self.live: list[tuple[Pipeline, PipelineLog, Batch]] = []
+        for pipeline, objects, is_live in logs:
+            store = MemoryStore()
+            store.objects = dict(objects)
+            identities = identities_in(store.objects, pipeline.name)
+            self.identities += identities
+            self.ended |= {world.origins.get(topic_id) for i in identities for topic_id in i.ended}
+            for log in pipeline.logs(store):
+                applied: defaultdict[tuple[object, ...], set[int]] = defaultdict(set)
+                for batch in batches_in(log):
+                    self._note_decisions(pipeline, batch, identities, applied)
+                    if is_live:
+                        self.live.append((pipeline, log, batch))
+                if is_live and (many := [numbers for numbers in applied.values() if len(numbers) > 1]):
+                    self._wrong(f"a start was applied by batches {many[0]}")
 
     def run(self) -> None:
-        keys = [batch.plan.key for batch, _ in self.log]
+        world = self.world
+        keys = [batch.plan.key for _, _, batch in self.live]
         if len(set(keys)) != len(keys):
             self._wrong("two batches have one key")
-        for batch, body in (x for log in self.world.old_logs for x in log):
-            self._note_decisions(batch, body, only_again=not batch.is_committed)
-            self._settle_outputs(batch)
-        for batch, body in self.log:
-            self._note_decisions(batch, body)
-            self._settle_outputs(batch)
-            self._check_batch(batch)
-        if self.world.kind == "sequence":
-            for log in (*self.world.old_logs, self.log):
-                committed = [x for x in log if x[0].is_committed]
-                self._note_spans(committed)
-                self._check_positions(committed)
-        else:
+        for pipeline in world.pipelines:
+            acts = [i.by for i in identities_in(pipeline.store.objects, pipeline.name) if i.act]
+            if len({(by.dag_id, by.run_id) for by in acts}) != len(acts):
+                self._wrong("a run's conf was carried out twice")
+        for pipeline, log, batch in self.live:
+            self._check_batch(pipeline, log, batch)
+        if world.kind == "window":
             self._check_windows()
         self._check_records()
 
     def _wrong(self, sentence: str) -> None:
         self.world.bad.append(sentence)
 
-    def _note_decisions(self, batch: Batch, body: PlanBody, *, only_again: bool = False) -> None:
+    # ── decisions ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _note_decisions(
+        self,
+        pipeline: Pipeline,
+        batch: Batch,
+        identities: list[Identity],
+        applied: defaultdict[tuple[object, ...], set[int]],
+    ) -> None:
+        world = self.world
+        body = world.body_of(batch.plan, pipeline.store)
         for d in body.decisions:
-            if (
-                only_again and d.kind != "again"
-            ):  # of a batch whose log was lost before its commit: its rows may be there
-                continue
-            at, now = body.resume_from.get(d.partition), batch.plan.topic_ids.get(d.partition.topic)
-            if d.end is None:
-                key = d.partition.partition
-                now = now if at is None or d.partition in body.ranges else at.topic_id
-                self.reborn[now, key] = min(d.start, self.reborn.get((now, key), FAR))
-                continue
-            for topic_id in {now, at.topic_id} if at else self.topic_ids:
-                for offset in range(d.start, d.end):
-                    self.given[topic_id, d.partition.partition, offset][d.kind] += 1
+            at = body.resume_from.get(d.partition)
+            origin = None if at is None else world.origins.get(str(at.topic_id))
+            if d.end is None or origin is None or d.by.startswith("the topic ended"):
+                continue  # of a topic that has ended: nothing of it is missed
+            for offset in range(d.start, d.end):
+                self.given[origin, d.partition, offset][d.kind] += 1
+            reset = _RESET.match(d.by)
+            if reset is not None:
+                applied[d.partition, reset[1]].add(batch.number)
+                self._check_reset(pipeline, batch, identities, int(reset[1]), d.kind == "again")
+            elif d.kind == "again" and d.partition not in world.truncated and origin not in self.ended:
+                self._wrong(f"{batch} reads {d.partition} again, and nobody has reset it")
+            elif d.kind == "skipped" and d.by != "skip" and d.partition not in world.truncated:
+                self._wrong(f"{batch} skips {d}, and nobody has said so")
+            elif d.by == "skip" and not any(s.partition == d.partition for i in identities for s in i.skips):
+                self._wrong(f"{batch} skips {d}, which no identity has")
+
+    def _check_reset(
+        self, pipeline: Pipeline, batch: Batch, identities: list[Identity], number: int, is_again: bool
+    ) -> None:
+        identity = identities[number - 1]
+        name = f"{identity.pipeline}/pipeline/{identity.ranges.name}"
+        starts = identity_body_from_dict(decode(pipeline.store.bodies[name])).starts
+        if not (identity.act or {}).get("reset"):
+            self._wrong(f"{batch} applies a reset of identity {number}, which has none")
+        if is_again and not any(s.allow_duplicates for s in starts.values() if s.identity == number):
+            self._wrong(f"{batch} reads records again, which reset {number} has not allowed")
 
     # ── each batch ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _settle_outputs(self, batch: Batch) -> None:
-        acknowledged = _by_people(batch)
-        for output, key in self.world.sink.rows:
-            if key == batch.plan.key and output != self._output(batch):
-                attempt = self.world.sink.attempts[output, key]
-                if attempt <= acknowledged or attempt == self.world.left.get((output, key)):
-                    self.settled.add((output, key))
-                    self.world.counts["old rows acknowledged"] += bool(self.world.sink.rows[output, key])
-                elif batch.is_closed and self.world.sink.rows[output, key] and key not in self.world.torn:
-                    self._wrong(f"{batch} is in {self._output(batch)}, and has rows in {output} unacknowledged")
-
-    def _output(self, batch: Batch) -> str:
-        return batch.output or "A"
-
-    def _check_batch(self, batch: Batch) -> None:
+    def _check_batch(self, pipeline: Pipeline, log: PipelineLog, batch: Batch) -> None:
         world, name = self.world, str(batch)
         if not batch.is_committed:
             self._wrong(f"{name} cannot be finished")
             return
-        for i, entry in enumerate(batch.entries):
-            before = [e for e in batch.entries[:i] if hasattr(e, "acknowledged") and e.by.person]
-            attempt = getattr(entry, "attempt", 0)
-            if attempt and any(attempt <= e.acknowledged for e in before):
-                self._wrong(f"{name} is committed with attempt {attempt}, which was there when a person acknowledged")
-        output, expected = self._output(batch), batch.plan.output
-        if not batch.is_cleaned and batch.commits[-1].attempt and expected not in (None, output):
-            log = world.view
-            old = {log.output_of(batch, a) for a in batch.attempts if a.number <= _by_people(batch)}
-            if output not in old:
-                self._wrong(f"{name} is committed into {output}, which nobody acknowledged")
-        planned = world.offsets_of(batch)
-        committer = batch.commits[0].by.run
+        plan_id = ""
+        for entry in batch.entries:
+            if isinstance(entry, Plan):
+                plan_id = entry.plan_id
+            elif isinstance(entry, Commit) and entry.plan_id != plan_id:
+                self._wrong(f"{name}: a plan was committed that another one had replaced")
+        plan, key = batch.plan, batch.plan.key
+        committer = batch.commits[0].by
+        run = world.runs.get(f"{committer.run_id}.{max(committer.map_index, 0)}")
+        is_done = run is not None and run.task == "done"
         is_red = not batch.is_closed or (
             not batch.is_cleaned
-            and (committer is None or world.runs[committer.run_id].task != "done")
-            and not world.is_verified(batch)
+            and not is_done
+            and not world.is_verified(PipelineLog(log.store, log.pipeline_id), batch)
         )
-        if is_red or batch.plan.key in world.torn:
-            self.spoilt |= set(planned)
-            world.twice.update(row for at, rows in world.sink.rows.items() for row in rows if at[1] == batch.plan.key)
+        places, table = world.places_of(plan), world.tables.rows[self._output(batch)]
+        if is_red or key in world.torn:
+            self.spoilt |= places
             return
-        place = output, batch.plan.key
-        if not batch.commits[-1].attempt and place in world.left:  # no job of this log has written it
-            return
-        rows = sorted(row[:3] for row in world.sink.rows.get(place, []))
-        if [p for p in planned if p not in world.compacted or p in rows] != rows:
-            self._wrong(f"{name}: readers find {len(rows)} rows of {len(planned)}: {rows[:3]} of {planned[:3]}")
+        if key not in table and world.counts["rolled back"] and not self._is_looked_for(batch):
+            self.spoilt |= places
+            world.counts["unlooked"] += 1
+        readable = {r.place for r in world.records.keys() - world.hidden - world.compacted - world.destroyed}
+        found = {row.place for row in table.get(key, [])}
+        missing = (places & readable) - found
+        if found - places or (missing and (found or not missing <= self.spoilt)):
+            self._wrong(f"{name}: readers find {len(found)} rows of {len(places)}; missing {sorted(missing)[:2]}")
 
-    # ── what plans make of the position, and of cuts ──────────────────────────────────────────────────────────────────
+    def _output(self, batch: Batch) -> str:
+        if not self.world.has_reports:
+            return "A"
+        return str(batch.output if batch.commits and batch.commits[-1].attempt else batch.plan.output)
 
-    def _explains(self, topic_id: Any, p: int, a: int, b: int) -> bool:
-        """Whether decisions say why ``a`` is followed by ``b``."""
-        kinds = ("lost", "skipped") if b > a else ("again", "lost")
-        return b < FAR and all(any(self.given[topic_id, p, o][k] for k in kinds) for o in range(min(a, b), max(a, b)))
+    def _is_looked_for(self, batch: Batch) -> bool:
+        """Whether a driver had to find the key of the batch in the table, by STATE.md."""
+        later = [b for _, log, b in self.live if b.plan.pipeline == batch.plan.pipeline and b.number > batch.number]
+        if batch.plan.output is None or any(b.plan.output != batch.plan.output for b in later):
+            return False
+        if self.world.kind == "window":
+            return any(b.plan.expects == batch.plan.key for b in later)
+        return any(b.has_records for b in later)
 
-    def _check_positions(self, log: list[tuple[Batch, PlanBody]]) -> None:
-        at: dict[TopicPartition, Offset] = {}
-        for batch, body in log:
-            ids = batch.plan.topic_ids
-            for tp, before in at.items():
-                resumed = body.resume_from.get(tp)
-                if resumed is None:
-                    self._wrong(f"{batch} forgets where {tp} was")
-                    continue
-                planned = body.ranges.get(tp)
-                start = resumed.offset if planned is None else planned.start
-                now = resumed.topic_id if planned is None else ids.get(tp.topic, before.topic_id)
-                if now != before.topic_id:
-                    until = self.reborn.get((now, tp.partition), FAR)
-                    if until > before.offset and not self._explains(
-                        before.topic_id, tp.partition, before.offset, until
-                    ):
-                        self._wrong(f"{batch} reads {tp} of a re-created topic, and says nothing")
-                elif not self._explains(now, tp.partition, before.offset, start):
-                    self._wrong(f"{batch} starts {tp} at {start}, not {before.offset}, and does not say why")
-            for tp, planned in body.ranges.items():
-                resumed = body.resume_from.get(tp)
-                if resumed is None:
-                    self._wrong(f"{batch} reads {tp}, and does not say from where")
-                elif resumed.topic_id == ids.get(tp.topic) and not self._explains(
-                    resumed.topic_id, tp.partition, resumed.offset, planned.start
-                ):
-                    self._wrong(f"{batch} reads {tp} from {planned.start}, not {resumed.offset}, and says nothing")
-            at = body.position_after(ids)
-
-    def _note_spans(self, log: list[tuple[Batch, PlanBody]]) -> None:
-        """What the batches of a log are responsible for: from the first start of each partition to the position."""
-        at: dict[TopicPartition, Offset] = {}
-        for batch, body in log:
-            ids = batch.plan.topic_ids
-            for tp, resumed in body.resume_from.items():
-                if tp not in at:
-                    self.spans.append((resumed.topic_id, tp.partition, resumed.offset, FAR))
-                if tp in body.ranges and ids.get(tp.topic) != at.get(tp, resumed).topic_id:
-                    self.spans.append((ids.get(tp.topic), tp.partition, body.ranges[tp].start, FAR))
-            at = body.position_after(ids)
-        ends = {(o.topic_id, tp.partition): o.offset for tp, o in at.items()}
-        self.spans = [(t, p, a, min(z, ends.get((t, p), FAR if z == FAR else z))) for t, p, a, z in self.spans]
+    # ── windows ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _check_windows(self) -> None:
-        windows = sorted((b.first_plan.window, b.number, b) for b, _ in self.log)
-        for window in self.world.windows_done - {tuple(map(self.world.units, w)) for w, _, _ in windows}:
+        world = self.world
+        windows = sorted((batch.first_plan.window or (0, 0), batch.number, batch) for _, _, batch in self.live)
+        planned = {tuple(map(world.units, window)) for window, _, _ in windows}
+        for window in world.windows_done - planned:
             self._wrong(f"window {window} is done, says a run, and nothing remembers it")
         for (one, _, _), (other, _, _) in pairwise(windows):
             if one[1] > other[0]:
                 self._wrong(f"windows {one} and {other} overlap")
-        cuts: dict[TopicPartition, tuple[int, Any, int]] = {}  # offset, topic id, until when it is the cut
-        lacking: set[TopicPartition] = set()  # a window did not ask for it, and its cuts may lack it
-        for window, _, batch in windows:
-            body = self.world.body_of(batch, batch.first_plan)
-            ids = batch.first_plan.topic_ids
-            for tp, planned in body.ranges.items():
-                low = body.resume_from[tp]
-                if planned.end < low.offset and low.topic_id == ids.get(tp.topic):
-                    self._wrong(f"{batch} has a negative range of {tp}")
-                offset, topic_id, until = cuts.get(tp, (0, None, -1))
-                is_new = topic_id != low.topic_id or (offset == 0 and tp in lacking)
-                if is_new:  # a new partition is read from its log start
-                    self._give(low.topic_id, tp.partition, 0, low.offset, "new")
-                elif (low.offset != offset if until == window[0] else low.offset < offset) and not (
-                    low.offset > offset and self._explains(topic_id, tp.partition, offset, low.offset)
-                ):
-                    self._wrong(f"{batch} starts {tp} at {low.offset}, and the window before ended at {offset}")
-                is_former = planned.start == planned.end and low.topic_id != ids.get(tp.topic)
-                cuts[tp] = planned.end, low.topic_id if is_former else ids.get(tp.topic), window[1]
-                lacking.discard(tp)
-            for tp in cuts.keys() - body.ranges.keys():
-                offset, topic_id, until = cuts[tp]
-                lacking.add(tp)
-                cuts[tp] = offset, topic_id, window[1] if until == window[0] else -1
-            self._check_hidden(batch, body, window)
-        if self.log:
-            newest = self.log[-1][0]
-            for stretch in self.world.body_of(newest, newest.first_plan).covered:
-                for tp, z in stretch.end_cut.items():
-                    a = stretch.start_cut.get(tp)
-                    low = a.offset if a is not None and a.topic_id == z.topic_id else 0
-                    self.spans.append((z.topic_id, tp.partition, low, z.offset))
-
-    def _give(self, topic_id: Any, partition: int, start: int, end: int, kind: str) -> None:
-        for offset in range(start, end):
-            self.given[topic_id, partition, offset][kind] += 1
-
-    def _check_hidden(self, batch: Batch, body: PlanBody, window: tuple[int, int]) -> None:
-        """Records that were gone before their window was planned: unless they cannot be known, a decision says so."""
-        world, n = self.world, batch.number
-        before = world.body_of(self.log[n - 2][0], self.log[n - 2][0].first_plan).covered if n > 1 else ()
-        covered = Covered(before, batch.first_plan.topic_ids)
-        if covered.cut_ending_at(window[0]) is not None:
-            return
-        seen = world.planned[f"{world.log.folder(n)}/1.json"]
-        times = {r[:3]: time for r, time in world.records.items() if r not in world.destroyed}
-        for tp, low in body.resume_from.items():
-            if tp not in seen:
-                continue
-            log_start, first_ms = seen[tp]
-            t0, t1 = (world.units(t) for t in window)
-            for offset in range(covered.before(window[0], tp), min(log_start, low.offset)):
-                place = batch.first_plan.topic_ids.get(tp.topic), tp.partition, offset
-                if t0 <= times.get(place, -1) < t1 and not self.given[place]:
-                    world.counts["gone unnoticed"] += 1  # a record that is left, out of order, is older
-                    if first_ms is None or first_ms >= window[0]:
-                        self._wrong(f"{batch}: {place} was gone before it was planned, and nothing says so")
 
     # ── each record ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def _found(self) -> Counter[Row]:
+        """How often a reader finds each record. Old rows of an output that a person has left do not count."""
+        world, found = self.world, Counter[Row]()
+        place_of = {batch.plan.key: self._output(batch) for _, _, batch in self.live}
+        left = {i.output for i in self.identities[:-1]}
+        for output, keys in world.tables.rows.items():
+            for key, rows in keys.items():
+                if place_of.get(key, output) != output and output in left:
+                    world.counts["old rows"] += 1
+                    continue
+                found.update(rows)
+        return found
+
     def _check_records(self) -> None:
-        world = self.world
-        found: dict[Any, Counter[str]] = defaultdict(Counter)
-        for (output, key), rows in world.sink.rows.items():
-            if (output, key) not in self.settled:
-                for row in rows:
-                    found[row][output] += 1
-        wanted: dict[tuple[Any, int], list[tuple[int, int]]] = defaultdict(list)
-        for topic_id, p, start, end in self.spans:
-            wanted[topic_id, p].append((start, end))
-        places = {record[:3] for record in found}
-        for record in world.records:
-            place = record[:3]
-            is_wanted = record in world.kept or any(a <= record[2] < z for a, z in wanted[record[:2]])
-            # The log was cut after the batch was read, and retention took what followed before anybody looked.
-            is_unknown = place in places and world.is_gone(record)
-            excused = is_unknown or place in self.spoilt or place in world.compacted or record in world.destroyed
-            if is_wanted and not found[record] and not self.given[place] and not excused:
-                self._wrong(f"record {place} is in no output, and no decision says why")
-            for output, times in found[record].items():
-                if times > 1 + self.given[place]["again"] + world.twice[record]:
-                    self._wrong(f"record {place} is {times} times in {output}")
-
-
-def _by_people(batch: Batch) -> int:
-    """The highest attempt that there was when a person acknowledged."""
-    return max((e.acknowledged for e in batch.entries if hasattr(e, "acknowledged") and e.by.person), default=0)
+        world, found = self.world, self._found()
+        staging = {world.origins[topic.topic_id] for topic in world.clusters["Z"].topics.values()}
+        for row, times in found.items():
+            if row.origin in world.unfair:
+                continue
+            if row.origin in staging:
+                self._wrong(f"{row} is of a cluster that nobody named")
+                return
+            if row not in world.records or row in world.hidden:
+                self._wrong(f"{row} is no record that a reader has")
+                return
+            if times > 1 + self.given[row.place]["again"] + world.twice[row]:
+                self._wrong(f"{row} is there {times} times")
+                return
+            first = world.before_first.get(row[:2], 0)
+            if row.offset < first and not self.given[row.place]["again"] and not world.losses:
+                self._wrong(f"{row} is from before the start, {first}")
+                return
+        if world.copied is not None:
+            keys = {b.plan.key for log in world.copied.logs() for b in batches_in(log)}
+            if any(key in keys for rows in world.tables.rows.values() for key in rows):
+                self._wrong("another environment has written into the table")
+        first_ms = min((b.first_plan.window[0] for _, _, b in self.live if b.first_plan.window), default=0)
+        first_time = (first_ms - T0) // UNIT_MS
+        places = {row.place for row in found}
+        for row in sorted(world.records.keys() - found.keys() - world.hidden - world.compacted - world.destroyed):
+            if (
+                row.origin in staging
+                or row.origin in self.ended
+                or row.origin in world.unfair
+                or row.place in self.spoilt
+            ):
+                continue
+            if self.given[row.place]:
+                continue
+            if world.kind == "sequence":
+                is_wanted = row[:2] in world.known and row.offset >= world.started.get(row[:2], 10**9)
+            else:
+                is_wanted = row[:2] in world.known and world.records[row] >= first_time
+            # The log was truncated after the batch was read, and retention took what followed before anybody looked.
+            gone = (
+                world.origin(row.partition) == row.origin
+                and row.offset < world.kafka.log_of(row.partition).log_start_offset
+            )
+            if is_wanted and not (row.partition in world.truncated and row.place in places and gone):
+                self._wrong(f"{row} is in no table, and nobody gave it up")
+                return

@@ -1,101 +1,140 @@
-"""A Spark driver by the documented contract of a job, and the sink that it writes to::
+"""A Spark driver by the documented contract of a job, and the tables that it writes::
 
-    plan still current? → list attempts → begun <highest + 1> → look → output? → read → write → look → report
+    plan still current? → is the table this log's? → list attempts → begun <highest + 1>
+    → look → read → write → look → report
 
-Half of the sinks fence late drivers off. In the others a driver that was overtaken may swap between its last look and
-its swap: nobody can look there. The sink counts such late swaps.
+``look``: the plan is current, no other attempt has this number or a higher one, the expected key is in the table, and
+no key behind the batch's own. Half of the tables fence late drivers off. In the others a driver that was overtaken may
+swap between its last look and its swap: nobody can look there. Such late swaps are counted.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from airflow_kafka_offsets.json_columns import to_columns
 from airflow_kafka_offsets.kafka_values import TopicPartition
-from airflow_kafka_offsets.log.entries import Batch
+from airflow_kafka_offsets.log.entries import digits_of
 from airflow_kafka_offsets.plan.body import PlanBody, body_from_dict
 from airflow_kafka_offsets.store.objects import create_object, read_object
 from tests.model.stepping import SteppingCluster, SteppingStore, pause
 
 _ENTRY = re.compile(r"([0-9]+)\.json")
 _BEGUN = re.compile(r"([0-9]+)-([0-9a-z]+)\.begun\.json")
-RULES = dict.fromkeys(("look", "fence", "committed", "outputs"), True)
+RULES = dict.fromkeys(("look", "fence", "committed", "expects before", "expects after", "behind", "owner"), True)
 """What a broken twin leaves out."""
 
 
 class Stopped(Exception):
-    """The driver ends without a report."""
+    """The driver ends without a report.
+
+    :ivar acknowledge: what a person may accept, as the driver prints it, in place of identity ``after``.
+    """
+
+    def __init__(self, reason: str, acknowledge: dict[str, Any] | None = None, after: int = 0) -> None:
+        super().__init__(reason)
+        self.acknowledge, self.after = acknowledge, after
+
+
+class Row(NamedTuple):
+    """A record in a table. Two at one offset differ by the topic's origin or the leader epoch."""
+
+    origin: str
+    partition: TopicPartition
+    offset: int
+    epoch: int
+
+    @property
+    def place(self) -> tuple[str, TopicPartition, int]:
+        return self[:3]
 
 
 class Job(NamedTuple):
-    """What rows mean, by number: a later one is corrected; and where they go."""
+    """What rows mean, by number: a later one is corrected; and where they go (``None``: templated)."""
 
     number: int
-    output: str
+    output: str | None
 
     @property
     def digest(self) -> str:
         return f"job{self.number}"
 
 
-FIRST_JOB = Job(0, "A")
-
-
 @dataclass
-class Sink:
+class Tables:
     """Rows by output and key. A swap replaces the rows of one key.
 
+    :ivar owners: the mark of each table: the pipeline's name and the id of its log.
     :ivar attempts: the highest attempt that has written; ``jobs``: the number of the job that has.
+    :ivar versions: earlier states of each table.
+    :ivar limit: how many records Spark can hold; ``poison``: the place of one that no job can read.
     """
 
     fences: bool
-    rows: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
+    origins: dict[str, str]
+    rows: defaultdict[str, dict[str, list[Row]]] = field(default_factory=lambda: defaultdict(dict))
+    owners: dict[str, tuple[str, str]] = field(default_factory=dict)
     attempts: dict[tuple[str, str], int] = field(default_factory=dict)
     jobs: dict[tuple[str, str], int] = field(default_factory=dict)
+    versions: defaultdict[str, list[dict[str, list[Row]]]] = field(default_factory=lambda: defaultdict(lambda: [{}]))
+    limit: int | None = None
+    poison: tuple[str, TopicPartition, int] | None = None
     late_swaps: int = 0
 
-    def swap(self, output: str, key: str, rows: list[Any], attempt: int, job: int) -> None:
+    def swap(self, output: str, key: str, rows: list[Row], attempt: int, job: int) -> None:
         at = output, key
         if self.fences and RULES["fence"] and self.attempts.get(at, 0) > attempt:
             raise Stopped("fenced")
-        self.rows[at], self.attempts[at], self.jobs[at] = rows, attempt, job
+        self.rows[output][key], self.attempts[at], self.jobs[at] = rows, attempt, job
+        self.versions[output].append(dict(self.rows[output]))
+        del self.versions[output][:-12]
 
 
 class Driver:
-    def __init__(self, store: SteppingStore, kafka: SteppingCluster, sink: Sink, rnd: Any, path: str, job: Job) -> None:
-        self.store, self.kafka, self.sink, self.rnd, self.path, self.job = store, kafka, sink, rnd, path, job
+    def __init__(
+        self, store: SteppingStore, kafka: SteppingCluster, tables: Tables, rnd: Any, path: str, job: Job
+    ) -> None:
+        self.store, self.kafka, self.tables, self.rnd, self.path, self.job = store, kafka, tables, rnd, path, job
         self.folder, _, entry = path.rpartition("/")
         self.entry = int(entry.removesuffix(".json"))
 
-    def run(self, *, writes_half: bool) -> None:
+    def run(self, *, writes_half: bool, only_looks: bool = False) -> None:
         names = self.store.list(self.folder)
         self.plan = self._read(self.path)
         if self.plan["entry"] != "plan":  # of another log
             raise Stopped("no plan")
+        self.output = self.job.output or f"window {self.plan['window']}"
         body = body_from_dict(self._read(f"{self.folder}/{self.plan['ranges']['name']}"))
         self._require_current(names)
-        for _ in range(self.rnd.randint(1, 8)):
-            pause()  # the sink is asked whether this pipeline may write it
-        begun = self._begun(names)
-        self.number = 1 + max((n for n, _ in begun), default=0)
+        self._require_owner()
+        if only_looks:
+            pause()
+            if self.plan["key"] not in self.tables.rows[self.output]:
+                raise Stopped("output lost")
+            return
+        self.number = 1 + max((n for n, _ in self._begun(self.store.list(self.folder))), default=0)
         self.random = f"{self.rnd.randrange(16**8):08x}"
         self._put("begun", {})
-        self._look()
-        names = self.store.list(self.folder)
-        self._require_output(names, [b for b in self._begun(names) if b[0] < self.number])
-        rows, gaps = read(self.kafka, body)
+        self._look("expects before")
+        rows, gaps = read(self.kafka, body, self.plan["isolation_level"], self.tables)
         for _ in range(self.rnd.randint(1, 8)):
             pause("swap")
         if self._is_overtaken():
-            self.sink.late_swaps += not self.sink.fences
-        at = self.job.output, self.plan["key"]
-        self.sink.swap(*at, rows[: len(rows) // 2] if writes_half else rows, self.number, self.job.number)
+            self.tables.late_swaps += not self.tables.fences
+        at = self.output, self.plan["key"]
+        is_compacted = self._is_compacted(len(rows))
+        if not is_compacted:
+            self.tables.swap(*at, rows[: len(rows) // 2] if writes_half else rows, self.number, self.job.number)
         pause()
-        written = self.sink.rows[at]
-        self._look()
+        written = self.tables.rows[self.output].get(self.plan["key"], [])
+        if is_compacted:
+            self.tables.jobs[at] = self.job.number
+            gaps = {tp: body.planned(tp) - sum(row.partition == tp for row in written) for tp in body.ranges}
+        self._look("expects after")
         self._put("report", {"counts": counts_of(written, gaps, body)})
 
     def _read(self, name: str) -> Any:
@@ -105,76 +144,107 @@ class Driver:
         return value
 
     def _put(self, kind: str, more: dict[str, Any]) -> None:
-        value = {"version": 1, "plan_id": self.plan["plan_id"], "job": self.job.digest, "output": self.job.output}
+        value = {"version": 1, "plan_id": self.plan["plan_id"], "job": self.job.digest, "output": self.output}
         create_object(self.store, f"{self.folder}/{self.number}-{self.random}.{kind}.json", value | more)
 
     def _begun(self, names: list[str]) -> list[tuple[int, str]]:
         return [(int(m[1]), m[2]) for m in map(_BEGUN.fullmatch, names) if m]
 
-    def _look(self) -> None:
+    def _stop(self, reason: str, **acknowledge: Any) -> None:
+        raise Stopped(reason, acknowledge, self.plan["identity"])
+
+    def _require_owner(self) -> None:
+        """The table is this log's, or one that a person has adopted."""
+        if self.plan["output"] is None or not RULES["owner"]:
+            return
+        own = self.plan["pipeline"].partition("/")[0], self.plan["log"]
+        pause("owner")
+        owner = self.tables.owners.setdefault(self.output, own)
+        if owner != own and owner[1] not in self.plan["adopted"]:
+            highest = max(self.tables.rows[self.output], default=f"{0:010}-{0:012}")
+            self._stop("another log's table", log={owner[1]: highest})
+        self.tables.owners[self.output] = own
+
+    def _look(self, rule: str) -> None:
         if RULES["look"]:
             names = self.store.list(self.folder)
             self._require_current(names)
             if any(n >= self.number and r != self.random for n, r in self._begun(names)):
                 raise Stopped("late")
+        if self.plan["output"] is None:
+            return
+        pause()
+        rows, expects = self.tables.rows[self.output], self.plan["expects"]
+        if RULES[rule] and expects is not None and expects not in rows:
+            self._stop("rows", rows=expects)
+        if RULES["behind"] and self.plan["newest"]:
+            own, base = self.plan["key"], self.plan["bases"][-1]
+            behind = [key for key in sorted(rows) if digits_of(key) >= digits_of(own) and digits_of(key) > base]
+            if behind := [key for key in behind if key != own and not self._is_of_another_shard(key)]:
+                self._stop("keys behind", batch=behind)
+
+    def _is_of_another_shard(self, key: str) -> bool:
+        own, other = (re.findall(r"-(\d+)of(\d+)-", k) for k in (self.plan["key"], key))
+        return bool(own and other) and own[0][1] == other[0][1] and own[0][0] != other[0][0]
+
+    def _is_compacted(self, found: int) -> bool:
+        """A committed batch of which Kafka has fewer records by now than the table is left as it is."""
+        commits = [e for k in range(1, self.entry) if (e := self._read(f"{self.folder}/{k}.json"))["entry"] == "commit"]
+        there = self.tables.rows[self.output].get(self.plan["key"], [])
+        return bool(commits) and found < commits[-1]["rows"] <= len(there)
 
     def _require_current(self, names: list[str]) -> None:
         later = sorted(k for m in map(_ENTRY.fullmatch, names) if m and (k := int(m[1])) > self.entry)
-        kinds = [self._read(f"{self.folder}/{k}.json")["entry"] for k in later]
-        if "plan" in kinds or (kinds and kinds[-1] == "commit" and RULES["committed"]):
+        entries = [self._read(f"{self.folder}/{k}.json") for k in later]
+        if any(e["entry"] == "plan" and e["plan_id"] != self.plan["plan_id"] for e in entries):
             raise Stopped("replaced")
-
-    def _require_output(self, names: list[str], earlier: list[tuple[int, str]]) -> None:
-        if not RULES["outputs"]:
-            return
-        entries = [self._read(f"{self.folder}/{m[0]}") for m in map(_ENTRY.fullmatch, names) if m]
-        acknowledged = max(e.get("acknowledged", 0) for e in entries)
-        outputs = {(n, r): self._read(f"{self.folder}/{n}-{r}.begun.json")["output"] for n, r in earlier}
-        settled = {output for (n, _), output in outputs.items() if n <= acknowledged}
-        others = {output for (n, _), output in outputs.items() if n > acknowledged}
-        if self.plan["output"] is not None and self.job.output not in settled:
-            others.add(self.plan["output"])
-        if others - {self.job.output}:
-            raise Stopped("output")
+        if entries and entries[-1]["entry"] == "commit" and RULES["committed"]:
+            raise Stopped("committed")
 
     def _is_overtaken(self) -> bool:
         """Asked by the world, at no cost: it is between the driver's read and its swap."""
-        names = [n for n in self.store.objects if n.startswith(f"{self.folder}/")]
-        names = [n.rpartition("/")[2] for n in names]
-        if any(n > self.number for n, _ in self._begun(names)):
+        view = self.store.view
+        names = view.list(self.folder)
+        if not names or any(n > self.number for n, _ in self._begun(names)):
             return True
-        later = sorted(k for m in map(_ENTRY.fullmatch, names) if m and (k := int(m[1])) > self.entry)
-        kinds = [b'"entry":"plan"' in self.store.objects[f"{self.folder}/{k}.json"] for k in later]
-        is_closed = bool(later) and b'"entry":"commit"' in self.store.objects[f"{self.folder}/{later[-1]}.json"]
-        return any(kinds) or is_closed or not names
+        numbers = sorted(int(m[1]) for m in map(_ENTRY.fullmatch, names) if m)
+        entries = [read_object(view, f"{self.folder}/{k}.json") or {} for k in numbers]
+        plans = [e["plan_id"] for e in entries if e["entry"] == "plan"]
+        return plans[-1] != self.plan["plan_id"] or entries[-1]["entry"] == "commit"
 
 
-def read(kafka: SteppingCluster, body: PlanBody) -> tuple[list[tuple[Any, ...]], dict[TopicPartition, int]]:
-    """The records of a plan as Spark reads them, all at one moment, and the gaps between them.
+def read(
+    kafka: SteppingCluster, body: PlanBody, isolation_level: str, tables: Tables
+) -> tuple[list[Row], dict[TopicPartition, int]]:
+    """The records of a plan as Spark reads them, all at one moment and by the topics' names, and the gaps between them.
 
-    Fails if some of them are gone. Compaction leaves gaps, and moves neither end of the log.
+    Fails if some of them are gone. Compaction and transactions leave gaps, and move neither end of the log.
     """
-    pause()
-    rows, gaps = [], {}
+    pause("read")
+    rows, gaps = list[Row](), {}
     for tp, planned in sorted(body.ranges.items()):
         if planned.start == planned.end:
             continue
-        log = kafka.topics[tp.topic].logs.get(tp.partition)
-        if log is None or log.log_start_offset > planned.start or log.high_watermark < planned.end:
+        log = kafka.log_of(tp)
+        if log.log_start_offset > planned.start or log.high_watermark < planned.end:
             raise Stopped("gone")
         skips = {o for s in body.skips.get(tp, ()) for o in range(s.start_offset, s.end_offset)}
-        found = [row for row in kafka.records(tp, planned.start, planned.end) if row[2] not in skips]
+        records = kafka.records(tp, planned.start, planned.end, isolation_level)
+        found = [Row(tables.origins[i], tp, o, epoch) for i, o, epoch in records if o not in skips]
         gaps[tp] = body.planned(tp) - len(found)
         rows += found
+    if tables.limit is not None and len(rows) > tables.limit:
+        raise Stopped("too many records")
+    if any(row.place == tables.poison for row in rows):
+        raise Stopped("poison")
     return rows, gaps
 
 
-def counts_of(rows: list[tuple[Any, ...]], gaps: dict[TopicPartition, int], body: PlanBody) -> dict[str, Any]:
-    """What reading the output back shows; the gaps as the scan of Kafka had them."""
-    topic = next(iter(body.ranges)).topic if body.ranges else "orders"
+def counts_of(rows: list[Row], gaps: dict[TopicPartition, int], body: PlanBody) -> dict[str, Any]:
+    """What reading the table back shows; the gaps as the scan of Kafka had them."""
     counts = {}
-    for tp in {*body.ranges, *(TopicPartition(topic, row[1]) for row in rows)}:
-        offsets = [row[2] for row in rows if row[1] == tp.partition]
+    for tp in {*body.ranges, *(row.partition for row in rows)}:
+        offsets = [row.offset for row in rows if row.partition == tp]
         different = len(Counter(offsets))
         low, high = (min(offsets), max(offsets)) if offsets else (None, None)
         counts[tp] = (len(offsets), 0, 0, different, gaps.get(tp, 0), low, high)
@@ -182,11 +252,11 @@ def counts_of(rows: list[tuple[Any, ...]], gaps: dict[TopicPartition, int], body
 
 
 def run_plain_job(
-    kafka: SteppingCluster, sink: Sink, rnd: Any, batch: Batch, body: PlanBody, is_overtaken: Any
+    kafka: SteppingCluster, tables: Tables, rnd: Any, plan: Any, body: PlanBody, is_overtaken: Callable[[], bool]
 ) -> None:
     """A job that knows nothing of the log: it reads the offsets that it was given, and reports nothing."""
-    rows, _ = read(kafka, body)
+    rows, _ = read(kafka, body, plan.isolation_level, tables)
     for _ in range(rnd.randint(1, 8)):
         pause("swap")
-    sink.late_swaps += is_overtaken()
-    sink.swap("A", batch.plan.key, rows, 0, 0)
+    tables.late_swaps += is_overtaken()
+    tables.swap("A", plan.key, rows, 0, 0)

@@ -1,150 +1,202 @@
-"""What people do to a pipeline: as refusals say, and by themselves."""
+"""What people do. They act only by runs with a conf: the one that a refusal prints, or one of their own.
+
+They name what they mean; accidents (staging, a typo in the output, the shard count) they mend in the DAG.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.engine import by_hand
-from airflow_kafka_offsets.engine.group import Mark
-from airflow_kafka_offsets.engine.look import Look
-from airflow_kafka_offsets.errors import CheckpointBehindGroup, CheckpointLost, GroupMoved, ResetRefused
-from airflow_kafka_offsets.kafka_values import Actor, CommittedOffset, OffsetRange, TopicPartition
-from airflow_kafka_offsets.offsets import GroupStart, OffsetsStart
-from tests.model.stepping import FAR
+from airflow_kafka_offsets.errors import (
+    ActRefused,
+    CheckpointBehind,
+    CheckpointLost,
+    ClusterChanged,
+    GroupMoved,
+    NothingToDiscover,
+    OtherPipeline,
+    OutputChanged,
+    WindowRefused,
+)
+from airflow_kafka_offsets.kafka_values import TopicPartition
+from airflow_kafka_offsets.times import parse_timestamp_ms
+from tests.model.driver import Row, Stopped
+from tests.model.stepping import T0, UNIT_MS
 
 if TYPE_CHECKING:
     from tests.model.world import Run, World
 
-_OFFSET = re.compile(r"orders-([0-9]+): rows with offset ([0-9]+) ")
+THEMES = (
+    "topics", "truncation", "transactions", "compaction", "subscriptions", "clears", "resets", "group", "members",
+    "outputs", "rolled back", "typos", "staging", "migration", "shards", "big", "poison", "losses", "environments",
+)  # fmt: skip
+"""What happens in some worlds only."""
+MOST_ACTS = 25
+POSITIONS = re.compile(r"SpecificOffsets\((\{.*?\}\})\)")
+_HELD = re.compile(r"(\S+)-([0-9]+): group 'g' holds ([0-9]+),")
+_BEHIND = re.compile(r"kafka_batch > '(\S*)'(?: AND kafka_batch LIKE '%(-[0-9]+of[0-9]+-)%')?")
+_RESUME = re.compile(r"resume: (\{.*?\});")
 
 
-def a_person(world: World) -> Actor:
+def printed(error: Exception | None) -> list[Any]:
+    """The confs that a refusal prints, each on a line of its own."""
+    return [
+        json.loads(line)["kafka_offsets"] for line in str(error).splitlines() if line.startswith('{"kafka_offsets"')
+    ]
+
+
+def act(world: World, run: Run, conf: dict[str, Any]) -> None:
+    """A person triggers a run with this conf; all shards have it."""
     world.people += 1
-    return Actor(person=f"person {world.people}")
+    window = run.window
+    if "window" in conf:
+        start, end = ((parse_timestamp_ms(t) - T0) // UNIT_MS for t in conf["window"])
+        window = int(start), int(end)
+    runs = world.new_run(f"p{world.people}", conf, window)
+    world.acted.append(runs[run.shard % len(runs)])
 
 
-def obey(world: World, error: Exception | None, run: Run) -> None:
+def act_alone(world: World, run: Run, **acts: Any) -> None:
+    conf = {"pipeline": world.pipeline.name, "after": len(world.identities()), "reason": "why", **acts}
+    act(world, run, conf)
+
+
+def answer(world: World, run: Run, error: Exception | None) -> None:
     """A person does what a refusal says."""
-    match error:
-        case CheckpointLost() if "group-offsets" in error.remedy:
-            world.person(partial(go_on_from_group, world))
-        case CheckpointLost() if "acknowledge" in error.remedy:
-            accept_unknown_rows(world)
-            run.acknowledges = f"lost {world.people}"
-        case CheckpointBehindGroup() | GroupMoved():
-            acknowledge_somehow(world, run)
+    if run.pipeline is not world.pipeline or (world.people >= MOST_ACTS and not world.is_ending):
+        return
+    if isinstance(error, Stopped):
+        _answer_driver(world, run, error)
+        return
+    is_of_the_dag = isinstance(error, ClusterChanged | OtherPipeline | OutputChanged | ActRefused | NothingToDiscover)
+    if is_of_the_dag and _mend(world):
+        return
+    if isinstance(error, CheckpointLost | CheckpointBehind) and not world.losses:
+        world.bad.append(f"nothing was lost, and a run is refused: {error}"[:400])
+    if isinstance(error, GroupMoved):
+        if not world.group_moves and not world.losses:
+            world.bad.append(f"nobody has moved the group, and a run is refused: {error}"[:400])
+        world.named |= {(TopicPartition(m[1], int(m[2])), int(m[3])) for m in _HELD.finditer(str(error))}
+    confs = printed(error)
+    if not confs or (isinstance(error, WindowRefused) and (world.is_ending or world.rnd.random() < 0.5)):
+        return
+    conf = confs[0] if world.is_ending or world.rnd.random() < 0.5 else world.rnd.choice(confs)
+    if "batch" in conf.get("acknowledge", {}):
+        _forget_unknown_rows(world, error)
+    act(world, run, conf)
 
 
-def acknowledge_somehow(world: World, run: Run) -> None:
-    if world.rnd.random() < 0.4:
-        world.people += 1
-        run.acknowledges = f"why {world.people}"
-        if run.task == "spark":
-            run.task = "resolve"
-    elif world.kind == "sequence":
-        world.person(partial(acknowledge, world, None))
-    elif run.given is not None:
-        world.person(partial(acknowledge, world, run.given.batch))
+def _mend(world: World) -> bool:
+    """An accident in the DAG or the connection."""
+    meant = world.true_conn, world.true_output, world.pipeline.shards
+    if meant == (world.conn, world.req_output, world.req_shards):
+        return False
+    world.conn, world.req_output, world.req_shards = meant
+    return True
 
 
-def acknowledge(world: World, number: int | None) -> None:
-    """``reset --start current``, by window with ``--window``."""
-    who, log = a_person(world), world.log
-    while True:
-        look = Look(world.request(), world.kafka)
-        _ = look.group
-        batch = log.newest() if number is None else log.batch(number)
-        if batch is None or by_hand.acknowledge(look, log, batch, who):
-            world.counts["acknowledged"] += batch is not None
+def _answer_driver(world: World, run: Run, error: Stopped) -> None:
+    reason = str(error)
+    if reason == "poison" and world.tables.poison is not None:
+        _, tp, offset = world.tables.poison
+        world.counts["skipped"] += 1
+        act_alone(world, run, skip=[f"{tp}:{offset}"])
+    elif reason == "too many records":
+        world.cap = 3
+        act_alone(world, run, reset={"start": "current"})
+    elif error.acknowledge:
+        if reason == "rows" and _restore(world):
             return
+        if reason in ("keys behind", "another log's table"):
+            if not world.losses and len(world.pipelines) == 1:
+                world.bad.append(f"nothing was lost, and a driver stops: {reason} {error.acknowledge}"[:400])
+            _forget_what_is_read_again(world)
+        conf = {"pipeline": world.pipeline.name, "after": error.after, "reason": "why"}
+        act(world, run, {**conf, "acknowledge": error.acknowledge})
 
 
-def reset(world: World, start: Any) -> None:
-    some = frozenset(tp for tp in world.partitions[1:] if world.rnd.random() < 0.15)
-    want = world.request(start=start, exclude=some)
-    held = world.kafka.groups.get(world.group or "", {}).values()
-    if world.old_logs and world.view.newest() is None and not any(map(Mark.of, held)):
-        accept_unknown_rows(world)  # nothing but Airflow knows that there was a log
-    moved = by_hand.reset(want, a_person(world), world.log, world.kafka, allow_duplicates=True)
-    world.counts["reset"] += 1
-    batch = world.view.batch(moved.batch)
-    if batch is not None and batch.plan.kind != "reset":  # it was planned again, whatever an older log knew of it
-        world.kept.clear()
+def _restore(world: World) -> bool:
+    """Half of the people restore what the table has lost; the others give it up."""
+    committed = [b for pipeline in world.pipelines for b in world.batches(pipeline) if b.is_committed]
+    missing = [b for b in committed if b.plan.key not in world.tables.rows[str(b.output)] and b.plan.offsets]
+    if world.rnd.random() < 0.5:
+        for batch in missing:
+            newest = next((v for v in reversed(world.rows_of_key(str(batch.output), batch.plan.key))), None)
+            if newest is not None:
+                world.tables.rows[str(batch.output)][batch.plan.key] = newest
+        world.counts["restored"] += 1
+        return all(b.plan.key in world.tables.rows[str(b.output)] for b in missing)
+    for batch in missing:
+        world.spoilt |= world.places_of(batch.plan)
+    world.counts["gave rows up"] += 1
+    return False
 
 
-def go_on_from_group(world: World) -> None:
-    """After a lost log: delete the rows that the refusal names, or allow that they are there twice."""
-    assert world.group is not None
-    want, who = world.request(start=GroupStart(world.group, "earliest"), otherwise="earliest"), a_person(world)
-    try:
-        by_hand.reset(want, who, world.log, world.kafka)
-    except ResetRefused as refusal:
-        named = {int(m[1]): int(m[2]) for line in refusal.partitions if (m := _OFFSET.match(line))}
-        if not named:
-            raise
-        topic_id = world.kafka.topics["orders"].topic_id
-        held = world.kafka.groups.get(world.group, {})
-        unknown = {p for p in named if Mark.of(held.get(TopicPartition("orders", p), CommittedOffset(0))) is None}
-        world.spoilt |= {r[:3] for r in world.records if r[0] != topic_id or r[1] in unknown}
-        forget_rows(world, lambda _, row: row[0] == topic_id and row[2] >= named.get(row[1], FAR))
-        by_hand.reset(want, who, world.log, world.kafka, allow_duplicates=True)
-        world.counts["went on from the group"] += 1
+# ── rows of batches that the log does not know: half of the people delete them, the others allow them twice
 
 
-def accept_unknown_rows(world: World) -> None:
-    """A log is lost, and nothing says where it was: all rows are deleted, or may be there twice."""
-    world.counts["started anew"] += 1
-    world.spoilt |= {r[:3] for r in world.records}
-    forget_rows(world, lambda _, row: True)
+def forget(world: World, is_forgotten: Any) -> None:
+    for output, keys in world.tables.rows.items():
+        for key in list(keys):
+            rows = [row for row in keys[key] if is_forgotten(row, key)]
+            if world.deletes and rows:
+                keys[key] = [row for row in keys[key] if row not in rows]
+                if not keys[key]:
+                    del keys[key]
+                for version in world.tables.versions[output]:
+                    if key in version:
+                        version[key] = keys.get(key, [])
+            else:
+                world.twice.update(row for row in rows if (output, key, row) not in world.counted)
+                world.counted |= {(output, key, row) for row in rows}
 
 
-def forget_rows(world: World, are: Callable[[str, Any], bool]) -> None:
-    """Rows that the log does not know: half of the people delete them, the others allow them."""
-    deletes = world.rnd.random() < 0.5
-    for at, rows in world.sink.rows.items():
-        forgotten = [row for row in rows if are(at[1], row)]
-        if deletes:
-            world.sink.rows[at] = [row for row in rows if row not in forgotten]
-            world.kept -= {*forgotten}
-        else:
-            world.twice.update(forgotten)
+def _unknown(world: World) -> set[str]:
+    """Keys that no log has, of pipelines that are."""
+    known = {b.plan.key for pipeline in world.pipelines for b in world.batches(pipeline)}
+    return {key for keys in world.tables.rows.values() for key in keys} - known
 
 
-def forget_unknown_rows(world: World) -> None:
-    """Those that an older log does not know; a person does that who acknowledges the log."""
-    unknown, world.unknown = world.unknown, set()
-    forget_rows(world, lambda key, _: key in unknown)
+def _forget_what_is_read_again(world: World) -> None:
+    """Rows of batches that no log has, from where the log that there is begins or will resume."""
+    unknown, position = _unknown(world), {tp: at.offset for tp, at in world.position().items()}
+    forget(world, lambda row, key: key in unknown and row.offset >= position.get(row.partition, 0))
 
 
-def skip(world: World) -> None:
-    batches = [b for b in world.batches() if not b.is_committed and not b.is_cleaned]
-    ranges = [(tp, r) for b in batches[-3:] for tp, r in world.log.body(b).ranges.items() if r.end > r.start]
-    if ranges:
-        tp, planned = world.rnd.choice(ranges)
-        offset = world.rnd.randrange(planned.start, planned.end)
-        world.person(partial(skip_record, world, tp, OffsetRange(offset, offset + 1)))
+def _forget_unknown_rows(world: World, error: Exception | None) -> None:
+    """As the refusal says which."""
+    unknown = _unknown(world)
+    if isinstance(error, CheckpointLost):
+        found = _RESUME.search(str(error))
+        offsets = json.loads(found[1]) if found else {}
+
+        def is_read_again(row: Row, key: str) -> bool:
+            tp = row.partition
+            return key in unknown and row.offset >= offsets.get(tp.topic, {}).get(str(tp.partition), 0)
+
+        forget(world, is_read_again)
+    elif found := _BEHIND.search(str(error)):
+        forget(world, lambda row, key: key > found[1] and (found[2] or "-") in key)
 
 
-def skip_record(world: World, tp: TopicPartition, skipped: OffsetRange) -> None:
-    by_hand.skip(world.request(), a_person(world), world.log, world.kafka, tp, skipped)
-    world.counts["skip"] += 1
-
-
-def acknowledge_some(world: World) -> None:
-    numbers = [batch.number for batch in world.batches() if not batch.is_cleaned]
-    if numbers:
-        world.person(partial(acknowledge, world, world.rnd.choice(numbers)))
+# ── of their own accord ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def reset_somehow(world: World) -> None:
-    where = world.rnd.choice(("current", "current", "latest", "earliest", "back"))
-    if where == "current":
-        world.person(partial(acknowledge, world, None))
-    elif where == "back":
-        back = {tp: max(0, world.high_watermark(tp) - world.rnd.randint(0, 6)) for tp in world.partitions}
-        world.person(partial(reset, world, OffsetsStart(back, None, "earliest")))
-    else:
-        world.person(partial(reset, world, where))
+    if not world.identities() or world.people >= MOST_ACTS or not world.partitions:
+        return
+    rnd, run = world.rnd, world.rnd.choice([*world.runs.values()])
+    match rnd.choice(("current", "latest", "earliest", "group", "time", "back", "one")):
+        case "back":
+            logs = {tp: world.kafka.log_of(tp) for tp in world.partitions}
+            start: Any = {str(tp): max(log.log_start_offset, log.high_watermark - 4) for tp, log in logs.items()}
+        case "one":
+            tp = rnd.choice(world.partitions)
+            start = {str(tp): world.kafka.log_of(tp).log_start_offset}
+        case "time":
+            start = T0 + rnd.randint(0, world.clock) * UNIT_MS
+        case word:
+            start = word
+    act_alone(world, run, reset={"start": start, "allow_duplicates": rnd.random() < 0.7})

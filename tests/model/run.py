@@ -6,33 +6,22 @@ import random
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from unittest.mock import patch
 
+from airflow_kafka_offsets.engine import windows
 from airflow_kafka_offsets.errors import KafkaOffsetsError
-from airflow_kafka_offsets.plan import window
 from tests.model import happenings, people
 from tests.model.check import check
 from tests.model.world import Kind, Run, World
 
 STEPS = 3000
-THEMES: dict[str, tuple[str, ...]] = {
-    "anything": (),
-    "lost logs": ("lose", "copy", "restore"),
-    "outputs": ("move the output", "correct the job", "clear", "acknowledge"),
-    "topics": ("change a topic", "skip"),
-    "old records": ("expire", "clean", "clear", "add a partition"),
-    "people": ("reset", "skip", "acknowledge", "move the group", "members"),
-    "zombies": ("crash", "zombie", "clear"),
-}
-"""In each world, some events come more often than in others."""
 
 
-def run_world(kind: Kind, seed: int, theme: str | None = None) -> World:
+def run_world(kind: Kind, seed: int, *themes: str) -> World:
     """One world from its beginning to its check."""
-    with _the_same_names(seed):
-        world = World(kind, seed, theme or list(THEMES)[seed % len(THEMES)])
-        most, window.MOST_STRETCHES = window.MOST_STRETCHES, world.stretches
+    with the_same_names(seed):
+        world = World(kind, seed, themes)
+        most, windows.MOST_STRETCHES = windows.MOST_STRETCHES, world.stretches
         try:
             live(world)
             end(world)
@@ -40,14 +29,14 @@ def run_world(kind: Kind, seed: int, theme: str | None = None) -> World:
         except KafkaOffsetsError as error:
             world.bad.append(f"the log cannot be read: {error}"[:300])
         finally:
-            window.MOST_STRETCHES = most
+            windows.MOST_STRETCHES = most
             for program in world.programs:
                 program.crash()
     return world
 
 
 @contextmanager
-def _the_same_names(seed: int) -> Iterator[None]:
+def the_same_names(seed: int) -> Iterator[None]:
     """A seed is one world: what the package draws at random, and orders by, is drawn from it too."""
     drawn = random.Random(seed)
     with (
@@ -61,52 +50,66 @@ def _the_same_names(seed: int) -> Iterator[None]:
 def live(world: World) -> None:
     rnd = world.rnd
     events = _events(world)
-    names = list(events)
-    weights = [weight * (4 if name in THEMES[world.theme] else 1) for name, (weight, _) in events.items()]
+    weights = [weight for weight, _ in events]
     for _ in range(STEPS):
-        world.clock += rnd.random() < 0.04
+        world.clock += rnd.random() < 0.05
         if rnd.random() < 0.15 or not world.programs:
-            events[rnd.choices(names, weights)[0]][1](world)
+            rnd.choices(events, weights)[0][1](world)
         elif rnd.random() < (program := rnd.choice(world.programs)).speed:
             world.step(program)
 
 
-def _events(world: World) -> dict[str, tuple[float, Callable[..., object]]]:
-    """By name: how often it happens, and what it does."""
-    here, by = happenings, people
-    events: dict[str, tuple[float, Callable[..., object]]] = {
-        "produce": (40, here.produce_some),
-        "start": (60, _start),
-        "crash": (6, _crash),
-        "zombie": (7, _zombie),
-        "clear": (9, _clear),
-        "skip": (1, by.skip),
-        "clean": (2, here.clean),
-        "correct the job": (1, here.correct),
-        "expire": (1.5, here.expire),
-        "add a partition": (0.3, here.add_partition),
-        "copy": (0.5, here.copy_log),
-        "restore": (0.2, here.restore_log),
-        "move the output": (0.5 * world.has_reports, partial(here.correct, moves=True)),
-        "change a topic": (1.5 * world.changes_topics, here.change_topic),
-        "compact": (3 * world.compacts, here.compact),
-    }
-    if world.kind == "window":
-        return events | {"acknowledge": (0.6, by.acknowledge_some), "lose": (0.08, here.lose_log)}
-    if world.group is not None:
-        events |= {"members": (1, here.change_members), "move the group": (0.4, here.move_group)}
-        events |= {"expire the group": (0.08, here.forget_group)}
-    return events | {"reset": (0.9, by.reset_somehow), "lose": (0.2, here.lose_log)}
+def _events(world: World) -> list[tuple[float, Callable[[World], object]]]:
+    """How often each happens, and what it does."""
+    here, on, is_sequence = happenings, world.on, world.kind == "sequence"
+    events: list[tuple[float, Callable[[World], object]]] = [
+        (50, here.produce_some),
+        (60, _start),
+        (8, _crash),
+        (8, _zombie),
+        (9 if "clears" in on else 5, _clear),
+        (1.2, here.clean),
+        (0.8, here.correct),
+        (2.5, here.expire),
+        (0.5, here.add_topic),
+        (0.3, here.add_partition),
+        (8 * ("transactions" in on), here.end_transaction),
+        (3 * ("compaction" in on), here.compact),
+        (0.6 * ("topics" in on), here.end_topic),
+        (1.2 * ("truncation" in on), here.change_leader),
+        (0.6 * ("outputs" in on), here.move_output),
+        (0.6 * ("typos" in on), here.mistype_output),
+        (0.6 * ("rolled back" in on), here.roll_back),
+        (0.6 * ("environments" in on), here.deploy_copy),
+        (0.6 * ("staging" in on), here.take_staging),
+    ]
+    if is_sequence:
+        events += [
+            (1 * ("resets" in on), people.reset_somehow),
+            (0.6 * ("group" in on), here.move_group),
+            (0.15 * ("group" in on), here.forget_group),
+            (0.5 * ("members" in on), here.change_members),
+            (0.5 * ("migration" in on), here.migrate),
+            (0.5 * ("shards" in on), here.mistake_shards),
+            (0.4 * ("big" in on), here.make_big),
+            (0.6 * ("losses" in on), here.copy_log),
+            (0.4 * ("losses" in on), here.lose_log),
+        ]
+    return events
 
 
 def _start(world: World) -> None:
-    waiting = [run for run in world.runs.values() if run.task != "done"]
+    waiting = [run for run in world.runs.values() if run.task != "done" and run.pipeline is world.pipeline]
     if world.kind == "sequence":
-        waiting = waiting[:4]
-    if waiting:
-        run = world.rnd.choice(waiting)
-        if run.tries < 30 and not _is_awaited(world, run):
-            world.start(run)
+        waiting = waiting[:4] + [run for run in waiting[4:] if run.conf]
+    busy = [run for run in waiting if run.task != "resolve" or run.name in world.alive]
+    if not waiting:
+        return
+    run = world.rnd.choice(busy if busy and world.rnd.random() < 0.6 else waiting)
+    if run.tries >= 40 or world.rnd.random() < 0.03:
+        world.alive.discard(run.name)
+    if run.tries < 40 and not _is_awaited(world, run):
+        world.start(run)
 
 
 def _is_awaited(world: World, run: Run) -> bool:
@@ -139,6 +142,7 @@ def _clear(world: World) -> None:
     rnd = world.rnd
     task = rnd.choice(("resolve", "resolve", "spark", "commit", "mark"))
     runs = [r for r in world.runs.values() if r.task == ("spark" if task == "mark" else "done")]
+    runs = [r for r in runs if r.pipeline is world.pipeline]
     if not runs:
         return
     run = rnd.choice(runs)
@@ -146,7 +150,7 @@ def _clear(world: World) -> None:
         return
     if task == "mark":
         run.task = "commit" if world.has_reports else "spark"
-    elif run.tries < 30 and (task == "resolve" or run.given is not None):
+    elif run.tries < 40 and (task == "resolve" or run.given is not None):
         run.task = task
         world.alive.add(run.name)
 
@@ -155,52 +159,77 @@ def _clear(world: World) -> None:
 
 
 def end(world: World) -> None:
-    world.kafka.members.clear()
+    for cluster in world.clusters.values():
+        cluster.members.clear()
     world.is_ending = True
+    while world.open:
+        happenings.end_transaction(world)
     world.run_all()
+    world.acted.clear()
+    world.conn, world.req_output, world.req_shards = world.true_conn, world.true_output, world.pipeline.shards
     world.clock += 5
     (_end_in_sequence if world.kind == "sequence" else _end_by_window)(world)
 
 
 def _finish(world: World, run: Run) -> bool:
-    world.runs[run.name] = run
-    for _ in range(15):
+    """A run, or a person's behind it, until it is done."""
+    for _ in range(40):
         world.alive = {run.name}
         world.start(run, is_quiet=True)
         world.run_all()
-        if run.task == "done":
+        if world.acted:
+            run = world.acted.pop()
+            world.acted.clear()
+        elif run.task == "done":
             return True
-    world.bad.append(f"stuck: run {run.name} cannot end; the last errors: {world.errors[-2:]}"[:900])
+    world.bad.append(f"stuck: run {run.name} cannot end; the last errors: {world.errors[-2:]}"[:1500])
     return False
 
 
 def _end_in_sequence(world: World) -> None:
-    finished, i = True, 0
-    while i < 40 and (finished or i < 3):
-        finished, i = _finish(world, Run(f"f{i}", None)), i + 1
-        batches = world.batches()
-        position = world.view.position_after(batches[-1]) if batches and batches[-1].is_committed else {}
-        topic_id = world.kafka.topics["orders"].topic_id
-        if all((at := position.get(tp)) and at[::2] == (world.high_watermark(tp), topic_id) for tp in world.partitions):
+    for i in range(60):
+        if i == 10:
+            world.cap, world.tables.limit = None, None
+        if not all(_finish(world, run) for run in world.new_run(f"f{i}")):
             return
-    world.bad.append(f"stuck: not all is read; the last errors: {world.errors[-2:]}"[:900])
+        if _all_is_read(world):
+            break
+    else:
+        world.bad.append(f"stuck: not all is read; the last errors: {world.errors[-2:]}"[:1500])
+    for tp in world.partitions:  # one more batch looks for the rows of the last one
+        happenings.produce(world, tp, world.clock)
+    for i in range(12):
+        if not all(_finish(world, run) for run in world.new_run(f"g{i}")) or _all_is_read(world):
+            return
+
+
+def _all_is_read(world: World) -> bool:
+    position = {}
+    for log in world.pipeline.logs():
+        head = log.head()
+        if head.committed is not None and head.unfinished is None:
+            position |= log.position_after(head.committed)
+    ends = {tp: world.kafka.log_of(tp).high_watermark for tp in world.partitions}
+    return all(tp in position and position[tp].offset == end for tp, end in ends.items())
 
 
 def _end_by_window(world: World) -> None:
-    for batch in world.batches():
-        if not batch.is_committed:
-            start_ms, end_ms = batch.plan.window
-            _finish(world, Run(f"f{batch.number}", (world.units(start_ms), world.units(end_ms))))
-    batches = world.batches()
-    covered = world.body_of(batches[-1], batches[-1].first_plan).covered if batches else ()
-    start = world.units(covered[-1].end_ms) if covered else 0
-    if start >= world.clock:
-        return
-    _finish(world, Run("z", (start, world.clock)))
-    batches = world.batches()
-    if not batches or world.units(batches[-1].first_plan.window[1]) != world.clock:
-        world.bad.append(f"stuck: the last window was not planned; the last errors: {world.errors[-2:]}"[:900])
-        return
-    ranges = world.body_of(batches[-1], batches[-1].first_plan).ranges
-    if any(tp not in ranges or ranges[tp].end < world.high_watermark(tp) for tp in world.partitions):
-        world.bad.append("records wait behind one of the future")
+    for batch in [b for b in world.batches() if not b.is_committed]:
+        start_ms, end_ms = batch.plan.window or (0, 0)
+        world.new_run(f"f{batch.number}", window=(world.units(start_ms), world.units(end_ms)))
+        if not _finish(world, world.runs[f"f{batch.number}.0"]):
+            return
+    windows.MOST_STRETCHES = 500
+    world.clock = max(world.clock, max((world.units(b.first_plan.window[1]) for b in world.batches()), default=0))
+    for i in range(40):  # what is free, so that all is read
+        batches = world.batches()
+        covered = world.body_of(batches[-1].first_plan).covered if batches else ()
+        bounds = [(world.units(s.start_ms), world.units(s.end_ms)) for s in covered] or [(0, 0)]
+        if len(bounds) == 1 and bounds[0][1] == world.clock:
+            break
+        window = bounds[0][1], (bounds[1][0] if len(bounds) > 1 else world.clock)
+        world.new_run(f"z{i}", window=window)
+        if not _finish(world, world.runs[f"z{i}.0"]):
+            return
+    else:
+        world.bad.append(f"stuck: not all windows are planned; the last errors: {world.errors[-2:]}"[:1500])

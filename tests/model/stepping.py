@@ -26,8 +26,9 @@ class Program:
     :ivar is_awaited: whether Airflow waits for it; not for a zombie.
     :ivar verb: before which it has stopped.
     :ivar speed: how likely it goes on when it is its turn.
-    :ivar has_mirrored: whether it has committed or written to the group; ``is_late``: and somebody else did since.
-    :ivar seen_commits: how many commits there were when it last looked at the newest of them, or at a later batch.
+    :ivar began: of each partition, its log start, its end and what the group held when the program began.
+    :ivar group: what the group held when it last looked.
+    :ivar job, kafka: of a resolve: what is deployed.
     :ivar log_starts: of each partition, the log start and the time of the first record, when it asked for a time.
     """
 
@@ -35,8 +36,12 @@ class Program:
         self.task, self.run, self.speed, self.is_awaited = task, run, speed, True
         self.result: Any = None
         self.error: Exception | None = None
-        self.has_mirrored, self.is_late, self.seen_commits, self.log_starts = False, False, 0, {}
+        self.began: dict[Any, Any] = {}
+        self.group: Mapping[TopicPartition, CommittedOffset] = {}
+        self.log_starts: dict[TopicPartition, tuple[int, int | None]] = {}
         self.verb, self.verbs = "", 0
+        self.job: Any = None
+        self.kafka: Any = None
         self.greenlet = greenlet(self._run)
         self.greenlet.program = self
         self._call = call
@@ -72,8 +77,8 @@ def pause(verb: str = "") -> None:
 
 class SteppingStore(MemoryStore):
     """
+    :ivar on_create: is told of each new object.
     :ivar bodies: all that were ever written, also what ``clean`` has removed since; ``removed``: the names.
-    :ivar commits: how many commit entries were created; ``committed``: the folder of the batch that got the last one.
     """
 
     def __init__(self, on_create: Callable[[str, bytes], None]) -> None:
@@ -81,7 +86,13 @@ class SteppingStore(MemoryStore):
         self.on_create = on_create
         self.bodies: dict[str, bytes] = {}
         self.removed: set[str] = set()
-        self.commits, self.committed = 0, ""
+
+    @property
+    def view(self) -> MemoryStore:
+        """The same objects for the world itself, whose looks cost nothing."""
+        view = MemoryStore()
+        view.objects = self.objects
+        return view
 
     def create(self, name: str, data: bytes) -> bool:
         pause(f"create {name}")
@@ -98,10 +109,7 @@ class SteppingStore(MemoryStore):
         return super().get(name)
 
     def list(self, folder: str) -> list[str]:
-        pause("list")
-        is_of_batch = len(folder) == len(self.committed)
-        if (me := program()) is not None and is_of_batch and folder >= self.committed:
-            me.seen_commits = self.commits
+        pause(f"list {folder}")
         return super().list(folder)
 
     def delete(self, name: str) -> None:
@@ -119,39 +127,53 @@ def _stepping(verb: str) -> Any:
 
 
 class SteppingCluster(InMemoryCluster):
-    describe, committed = _stepping("describe"), _stepping("committed")
-    end_offsets, ends_of_epochs = _stepping("end_offsets"), _stepping("ends_of_epochs")
+    """:ivar on_commit: is told of each commit to the group, before it."""
+
+    on_commit: Callable[[TopicPartition, CommittedOffset], None]
+    describe, end_offsets = _stepping("describe"), _stepping("end_offsets")
+    ends_of_epochs = _stepping("ends_of_epochs")
 
     def log_start_offsets(self, partitions: Any) -> Any:
-        pause()
+        pause("log_start_offsets")
         if (me := program()) is not None:
             me.log_starts = {}
         return super().log_start_offsets(partitions)
 
     def offsets_for_times(self, times_ms: Any, isolation_level: Any) -> Any:
-        pause()
+        pause("offsets_for_times")
         if (me := program()) is not None and not me.log_starts:
-            logs = {tp: self.topics[tp.topic].logs.get(tp.partition, Log()) for tp in times_ms}
+            logs = {tp: self.log_of(tp) for tp in times_ms}
             first = {tp: log.entries[0].timestamp_ms if log.entries else None for tp, log in logs.items()}
             me.log_starts = {tp: (log.log_start_offset, first[tp]) for tp, log in logs.items()}
         return super().offsets_for_times(times_ms, isolation_level)
 
+    def committed(self, group_id: str, partitions: Any) -> Any:
+        pause("committed")
+        found = super().committed(group_id, partitions)
+        if (me := program()) is not None:
+            me.group = {**me.group, **found}
+        return found
+
     def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Not atomic: a crash may come between two partitions."""
         for tp in sorted(offsets):
-            pause("commit offsets")
-            if (me := program()) is not None:
-                me.has_mirrored = True
+            pause("commit_offsets")
+            if self._exists(tp) and not self.members.get(group_id):
+                self.on_commit(tp, offsets[tp])
             super().commit_offsets(group_id, {tp: offsets[tp]})
 
-    # ── records have identities: two at one offset differ by topic id or leader epoch ─────────────────────────────────
+    # ── what a reader is given ────────────────────────────────────────────────────────────────────────────────────────
 
-    def records(self, tp: TopicPartition, start: int, end: int) -> list[tuple[str, int, int, int]]:
-        """The records that a reader is given now: (topic id, partition, offset, leader epoch)."""
-        topic_id, log = self.topics[tp.topic].topic_id, self._log(tp)
-        return [
-            (topic_id, tp.partition, e.offset, epoch_of(log, e.offset)) for e in log.entries if start <= e.offset < end
-        ]
+    def log_of(self, tp: TopicPartition) -> Log:
+        return self.topics[tp.topic].logs.get(tp.partition, Log()) if tp.topic in self.topics else Log()
+
+    def records(self, tp: TopicPartition, start: int, end: int, isolation_level: str) -> list[tuple[str, int, int]]:
+        """The records that a reader is given now: (topic id, offset, leader epoch)."""
+        topic_id, log = self.topics[tp.topic].topic_id, self.log_of(tp)
+        seen = (e for e in log.entries if start <= e.offset < end and not e.control)
+        if isolation_level == "read_committed":
+            seen = (e for e in seen if e.transaction is None or e.transaction.aborted is False)
+        return [(topic_id, e.offset, epoch_of(log, e.offset)) for e in seen]
 
 
 def epoch_of(log: Log, offset: int) -> int:

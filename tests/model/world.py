@@ -1,10 +1,9 @@
-"""A world: a pipeline of one kind, its Airflow, Kafka, Spark and people, one verb at a time.
+"""A world: a pipeline of one kind, its Airflow, Kafka, Spark, tables and people, one verb at a time.
 
 Tries of resolve, spark and commit crash at any verb, or go on as zombies. Runs are cleared (all, only Spark, only the
-commit), Spark is marked as successful; people reset, skip, acknowledge, clean, and move the group; retention, cut logs,
-compaction and re-created topics change the records; jobs write half, are corrected, and move their output; the
-checkpoint location is lost, or an older copy of it restored. Each world ends quietly: what still runs goes on to its
-end, a person carries out what each refusal says, and fresh runs finish the rest.
+commit; runs with a conf too, at any time later), Spark is marked as successful. What else happens is in
+:mod:`~tests.model.happenings`; what people do, who act only by runs with a conf, in :mod:`~tests.model.people`. Each
+world ends quietly: accidents are mended, refusals are answered as they print it, and fresh runs finish the rest.
 """
 
 from __future__ import annotations
@@ -12,168 +11,323 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from airflow_kafka_offsets.engine.commit import commit, needs_job
-from airflow_kafka_offsets.engine.group import Mark
-from airflow_kafka_offsets.engine.look import records_gone
-from airflow_kafka_offsets.engine.resolve import resolve
-from airflow_kafka_offsets.engine.work import Given, Nothing, Work
-from airflow_kafka_offsets.errors import (
-    KafkaOffsetsError,
-    StoreDamaged,
-    WindowRefused,
-)
-from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
-from airflow_kafka_offsets.log.entries import Batch, Plan
+from airflow_kafka_offsets.engine.identity import Decided
+from airflow_kafka_offsets.engine.look import Answers
+from airflow_kafka_offsets.engine.marks import mark_of
+from airflow_kafka_offsets.engine.turn import resolve
+from airflow_kafka_offsets.engine.work import NoBatch, PlanReference, ResolvedBatch
+from airflow_kafka_offsets.errors import KafkaOffsetsError, StoreDamaged, WindowRefused
+from airflow_kafka_offsets.kafka_values import CommittedOffset, RunKey, TopicPartition, by_topic
+from airflow_kafka_offsets.log.entries import Batch, Plan, entry_from_dict
+from airflow_kafka_offsets.log.identity import Identity, Start, identity_body_from_dict, identity_from_dict
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.reports import verify
-from airflow_kafka_offsets.plan.body import PlanBody, body_from_dict
+from airflow_kafka_offsets.offsets import GroupOffsets, Timestamp
+from airflow_kafka_offsets.plan.body import Offset, Offsets, PlanBody, body_from_dict
 from airflow_kafka_offsets.request import Request, RunContext, parse_request
+from airflow_kafka_offsets.store.memory import MemoryStore
 from airflow_kafka_offsets.store.objects import decode
 from tests.model import people
-from tests.model.driver import FIRST_JOB, Driver, Job, Sink, Stopped, run_plain_job
+from tests.model.driver import Driver, Job, Row, Stopped, Tables, run_plain_job
 from tests.model.stepping import T0, UNIT_MS, Program, SteppingCluster, SteppingStore, program
 
 Kind = Literal["sequence", "window"]
+Place = tuple[str, TopicPartition, int]
+"""(origin of the topic, partition, offset)."""
+_IDENTITY = re.compile(r"[^/]+/pipeline/([0-9]+)\.json")
+_ENTRY = re.compile(r"(.*)/batches/[0-9]{8}/[0-9]{10}/([0-9]+)\.json")
+
+
+@dataclass
+class Pipeline:
+    """A deployment of the DAG: in one environment, with one checkpoint location.
+
+    :ivar memory: the keys that Airflow remembers, by ``pipeline_id`` with shard.
+    """
+
+    name: str
+    store: SteppingStore
+    shards: int = 1
+    start: Any = "earliest"
+    group: str | None = None
+    memory: dict[str, str] = field(default_factory=dict)
+
+    def logs(self, store: MemoryStore | None = None) -> list[PipelineLog]:
+        return PipelineLog(store or self.store.view, self.name).of_shards(self.shards)
 
 
 @dataclass
 class Run:
-    """A DAG run, as Airflow knows it.
+    """The tasks of one shard in a DAG run, as Airflow knows them.
 
     :ivar task: the task to run next; ``done``: all have succeeded.
+    :ivar window: in units of the world's clock.
     """
 
-    name: str
+    run_id: str
+    shard: int
+    pipeline: Pipeline
     window: tuple[int, int] | None
+    conf: Any = None
     task: str = "resolve"
     tries: int = 0
-    acknowledges: str | None = None
-    work: Work | None = None
-    given: Given | None = None
-    job: Job = FIRST_JOB
+    work: ResolvedBatch | None = None
+    given: PlanReference | None = None
+    job: Job = field(default_factory=lambda: Job(0, "A"))
+    kafka: SteppingCluster | None = None
 
     @property
-    def key(self) -> RunKey:
-        return RunKey("dag", self.name, "resolve")
+    def name(self) -> str:
+        return f"{self.run_id}.{self.shard}"
+
+
+@dataclass(frozen=True)
+class AirflowOf:
+    """What a run's task asks its Airflow."""
+
+    world: World
+    run: Run
+    pipeline_id: str
+
+    def is_running(self, run: RunKey) -> bool:
+        return f"{run.run_id}.{max(run.map_index, 0)}" in self.world.alive
+
+    def last_planned_key(self) -> str | None:
+        return self.run.pipeline.memory.get(self.pipeline_id)
+
+    def triggering_user(self) -> str | None:
+        return None if self.run.conf is None else "maria"
+
+    def ways_past(self) -> str:
+        return ""
 
 
 class World:
     """
-    :ivar spoilt: records of which a red task says that nobody knows.
-    :ivar twice: how often more a record may be in the output, by a person's decision.
-    :ivar kept: rows of committed batches that an older log plans, too.
-    :ivar torn: keys of batches that were open when the log was lost; ``left``: rows that an older log may not know.
-    :ivar planned: of each window's batch, the log starts that its planner saw.
+    :ivar clusters: X; Z, which is staging: other records; Y after a migration: the records of X, other topic ids.
+    :ivar conn, req_output, req_shards: what is deployed; ``true_…``: what people mean.
+    :ivar asks: parameters of the DAG, whatever else is deployed.
+    :ivar origins: by topic id: the topic of X that has the records.
+    :ivar records: their times; ``hidden``: of aborted transactions, where readers do not see them.
+    :ivar started: where the pipeline has to begin with each (origin, partition).
+    :ivar spoilt: places that may be missing; ``twice``: how much more often a record may be there, as people allow.
+    :ivar unfair: origins of topics re-created before a migration, which nobody can notice.
+    :ivar named: offsets of the group that people have named.
+    :ivar lost: the objects of logs that were lost. ``copied``: the DAG in another environment.
     """
 
-    def __init__(self, kind: Kind, seed: int, theme: str) -> None:
-        self.kind, self.seed, self.theme, self.rnd = kind, seed, theme, random.Random(f"{kind} {seed}")
-        rnd = self.rnd
-        self.store, self.kafka = SteppingStore(self._created), SteppingCluster(now_ms=T0)
-        self.view = self.log
-        self.has_reports, self.stretches = rnd.random() < 0.92, rnd.choice((2, 3, 500))
-        self.sink = Sink(fences=rnd.random() < 0.5 and self.has_reports)
-        self.group = "g" if kind == "sequence" and rnd.random() < 0.85 else None
+    def __init__(self, kind: Kind, seed: int, themes: Iterable[str] = ()) -> None:
+        self.kind, self.seed, self.rnd = kind, seed, random.Random(f"{kind} {seed}")
+        rnd, is_sequence = self.rnd, kind == "sequence"
+        self.on = {theme for theme in people.THEMES if rnd.random() < 0.35} | {*themes}
+        self.has_reports = rnd.random() < 0.94
+        if not self.has_reports:
+            self.on -= {"outputs", "rolled back", "losses", "environments"}
+        self.origins: dict[str, str] = {}
+        self.clusters: dict[str, SteppingCluster] = {}
+        self.conn = self.true_conn = "X"
+        self.isolation_level = "read_committed" if "transactions" in self.on else "read_uncommitted"
+        self.tables = Tables(rnd.random() < 0.5 and self.has_reports, self.origins)
+        self.has_group = is_sequence and rnd.random() < 0.6
+        start = rnd.choice(("earliest", "latest", GroupOffsets("g", "earliest")))
+        shards = 2 if is_sequence and rnd.random() < 0.3 else 1
+        group = "g" if self.has_group else None
+        self.pipeline = Pipeline("orders", SteppingStore(self._created), shards, start, group)
+        self.pipelines = [self.pipeline]
+        self.copied: Pipeline | None = None
+        self.req_shards = shards
+        self.true_output = self.req_output = "A" if is_sequence or rnd.random() < 0.6 else None
+        if not self.has_reports:
+            self.true_output = self.req_output = None
+        self.asks: dict[str, Any] = {}
+        self.stretches = rnd.choice((3, 500, 500))
         self.asks_needs_job = rnd.random() < 0.5
-        self.changes_topics, self.compacts = theme == "topics" or rnd.random() < 0.3, rnd.random() < 0.2
-        self.job, self.clock = FIRST_JOB, 0
+        self.clock, self.job_number, self.cap = 0, 0, None
         self.programs: list[Program] = []
-        self.runs = {name: Run(name, self._some_window()) for name in (f"r{i}" for i in range(14))}
+        self.runs: dict[str, Run] = {}
         self.alive: set[str] = set()
-        self.succeeded, self.is_behind, self.people = False, True, 0
-        self.is_ending = self.has_lost_log = False
+        self.acted: list[Run] = []
+        self.people = self.group_moves = self.losses = self.windows_from = 0
+        self.deletes, self.is_ending, self.chance_of_half = True, False, 0.06
         self.bad: list[str] = []
         self.errors: list[str] = []
         self.counts: Counter[str] = Counter()
-        self.records: dict[tuple[Any, ...], int] = {}
-        self.destroyed: set[Any] = set()
-        self.compacted: set[Any] = set()
-        self.spoilt: set[Any] = set()
-        self.twice: Counter[Any] = Counter()
-        self.planned: dict[str, Any] = {}
-        self.windows_done: set[tuple[int, int]] = set()
-        self.old_logs: list[list[tuple[Batch, PlanBody]]] = []
-        self.kept: set[Any] = set()
+        self.records: dict[Row, int] = {}
+        self.hidden: set[Row] = set()
+        self.open: list[tuple[Any, list[Row]]] = []
+        self.destroyed: set[Row] = set()
+        self.compacted: set[Row] = set()
+        self.truncated: set[TopicPartition] = set()
+        self.started: dict[tuple[str, TopicPartition], int] = {}
+        self.known: set[tuple[str, TopicPartition]] = set()
+        self.before_first: dict[tuple[str, TopicPartition], int] = {}
+        self.spoilt: set[Place] = set()
         self.torn: set[str] = set()
-        self.left: dict[tuple[str, str], int] = {}
-        self.unknown: set[str] = set()
+        self.counted: set[tuple[str, str, Row]] = set()
+        self.twice: Counter[Row] = Counter()
+        self.unfair: set[str] = set()
+        self.named: set[tuple[TopicPartition, int]] = set()
+        self.committed_keys: set[str] = set()
+        self.windows_done: set[tuple[int, int]] = set()
+        self.lost: list[tuple[Pipeline, dict[str, bytes]]] = []
         self.copies: list[dict[str, bytes]] = []
-        self.kafka.create_topic("orders", 2)
-        self.start_at, self.chance_of_half = rnd.choice(("earliest", "latest")), 0.06
-
-    @cached_property
-    def want(self) -> Request:
-        """What is asked for, but for what differs from run to run."""
-        start = self.start_at if self.kind == "sequence" else "earliest"
-        parameters = {"topics": ["orders"], "pipeline_id": "orders", "start": start, "group_id": self.group}
-        return parse_request({**parameters, "require_report": self.has_reports}, RunContext(now_ms=T0), {})
+        for cluster in "XZ":
+            self.add_cluster(cluster)
+            self.new_topic("orders", 2, cluster)
+            self.new_topic("returns", 1, cluster)
+        if self.has_group and rnd.random() < 0.5:
+            held = {TopicPartition("orders", 0): CommittedOffset(0)}
+            self.kafka.commit_as_somebody_else("g", held)
+            self.group_moves += "subscriptions" in self.on  # the first run may not subscribe to it
+        for number in range(14):
+            self.new_run(f"r{number}")
 
     # ── what there is ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def log(self) -> PipelineLog:
-        """Each program reads the log anew; ``view`` is the world's own."""
-        return PipelineLog(self.store, "orders")
+    def kafka(self) -> SteppingCluster:
+        """The pipeline's own cluster, wherever the connection leads to."""
+        return self.clusters[self.true_conn]
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        return [TopicPartition("orders", p) for p in self.kafka.topics["orders"].logs]
+        topics = self.kafka.topics
+        return [TopicPartition(name, p) for name in sorted(topics) for p in sorted(topics[name].logs)]
 
-    def high_watermark(self, tp: TopicPartition) -> int:
-        return self.kafka.topics["orders"].logs[tp.partition].high_watermark
+    def add_cluster(self, name: str) -> SteppingCluster:
+        self.clusters[name] = SteppingCluster(name, T0)
+        self.clusters[name].on_commit = self._group_written
+        return self.clusters[name]
 
-    def is_gone(self, record: tuple[Any, ...]) -> bool:
-        topic = self.kafka.topics["orders"]
-        return record[0] != topic.topic_id or record[2] < topic.logs[record[1]].log_start_offset
+    def new_topic(self, name: str, partitions: int, cluster: str | None = None) -> None:
+        kafka = self.clusters[cluster or self.true_conn]
+        kafka.create_topic(name, partitions)
+        self.origins[kafka.topics[name].topic_id] = kafka.topics[name].topic_id
 
-    def is_running(self, run: RunKey) -> bool:
-        return run.run_id in self.alive
+    def origin(self, tp: TopicPartition) -> str | None:
+        topic = self.kafka.topics.get(tp.topic)
+        return None if topic is None else self.origins[topic.topic_id]
 
-    def has_succeeded(self) -> bool:
-        return self.succeeded
+    def new_run(
+        self,
+        run_id: str,
+        conf: Any = None,
+        window: tuple[int, int] | None = None,
+        pipeline: Pipeline | None = None,
+    ) -> list[Run]:
+        pipeline, window = pipeline or self.pipeline, window or self._some_window()
+        runs = [Run(run_id, shard, pipeline, window, conf) for shard in range(pipeline.shards)]
+        self.runs |= {run.name: run for run in runs}
+        return runs
+
+    def _some_window(self) -> tuple[int, int] | None:
+        if self.kind == "sequence":
+            return None
+        first = self.rnd.randrange(14) * 10
+        if self.rnd.random() < 0.9:
+            return first, first + 10
+        return first + self.rnd.choice((0, 5)), first + self.rnd.choice((10, 15, 20))
+
+    def identities(self, pipeline: Pipeline | None = None) -> list[Identity]:
+        return identities_in((pipeline or self.pipeline).store.objects, (pipeline or self.pipeline).name)
+
+    def starts(self) -> Mapping[TopicPartition, Start]:
+        """That resets have set."""
+        log = self.pipeline.logs()[0]
+        identity = log.identity()
+        assert identity is not None
+        return log.identity_body(identity).starts
+
+    def position(self) -> dict[TopicPartition, Offset]:
+        """After the newest commits."""
+        found = dict[TopicPartition, Offset]()
+        for log in self.pipeline.logs():
+            identity = log.identity()
+            assert identity is not None
+            found |= Decided(identity).position(log, log.head().committed)
+        return found
+
+    def batches(self, pipeline: Pipeline | None = None) -> list[Batch]:
+        return [b for log in (pipeline or self.pipeline).logs() for b in batches_in(log)]
+
+    def body_of(self, plan: Plan, store: SteppingStore | None = None) -> PlanBody:
+        """Also of a batch that was cleaned."""
+        folder = PipelineLog(MemoryStore(), plan.pipeline).folder(plan.number)
+        return body_from_dict(decode((store or self.pipeline.store).bodies[f"{folder}/{plan.ranges.name}"]))
+
+    def places_of(self, plan: Plan) -> set[Place]:
+        """What a plan reads."""
+        body = self.body_of(plan)
+        return {
+            (self.origins[str(plan.topics[tp.topic].id)], tp, o)
+            for tp, r in body.ranges.items()
+            if r.start < r.end
+            for o in range(r.start, r.end)
+            if not any(s.start_offset <= o < s.end_offset for s in body.skips.get(tp, ()))
+        }
+
+    def rows_of_key(self, output: str, key: str) -> list[list[Row]]:
+        """In earlier versions of the table."""
+        return [version[key] for version in self.tables.versions[output] if key in version]
 
     @staticmethod
     def units(time_ms: int) -> int:
         return (time_ms - T0) // UNIT_MS
 
-    def _some_window(self) -> tuple[int, int] | None:
-        if self.kind == "sequence":
-            return None
-        first = self.rnd.randrange(10) * 10
-        if self.rnd.random() < 0.9:
-            return first, first + 10
-        return first + self.rnd.choice((0, 5)), first + self.rnd.choice((10, 15, 20))
+    def is_gone(self, plan: Plan) -> bool:
+        return bool(Answers(self.view_of_kafka, plan.isolation_level).gone(plan, self.body_of(plan)))
 
-    def _created(self, name: str, data: bytes) -> None:
-        """The store has a new object."""
-        me = program()
-        if b'"entry":"commit"' in data:
-            self.is_behind = True
-            self.store.commits, self.store.committed = self.store.commits + 1, name.rpartition("/")[0]
-            if me is not None:
-                me.has_mirrored = True
-        if b'"entry":' in data and b'"run":null' in data:
-            people.forget_unknown_rows(self)
-        if b'"entry":"plan"' in data and name.endswith("/1.json"):
-            self.planned[name] = dict(me.log_starts) if me else {}
+    @property
+    def view_of_kafka(self) -> Any:
+        """The cluster, for the world itself: only programs stop at verbs."""
+        assert program() is None
+        return self.kafka
 
-    def request(self, **changes: Any) -> Request:
-        return replace(self.want, **{"now_ms": T0 + self.clock * UNIT_MS, **changes})
+    def is_verified(self, log: PipelineLog, batch: Batch) -> bool:
+        return not self.has_reports or verify(batch, log.body(batch), log.report).is_verified
+
+    # ── what is asked for ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def request_of(self, run: Run, *, is_quiet: bool) -> Request:
-        some = frozenset() if is_quiet else frozenset(tp for tp in self.partitions if self.rnd.random() < 0.07)
-        changes: dict[str, Any] = {"exclude": some if len(some) < len(self.partitions) else frozenset()}
-        changes["on_data_loss"] = "advance" if is_quiet or self.rnd.random() < 0.6 else "fail"
-        if run.window is None:
-            changes["max_records"] = None if is_quiet else self.rnd.choice((None, 3))
+        rnd, pipeline = self.rnd, run.pipeline
+        kafka = self.clusters[self.conn]
+        window = None if run.window is None else tuple(T0 + t * UNIT_MS for t in run.window)
+        shards = self.req_shards if pipeline is self.pipeline else pipeline.shards
+        parameters: dict[str, Any] = {"topics": "^.*", "pipeline_id": pipeline.name}
+        if window is not None:
+            parameters |= {"start": Timestamp(), "end": Timestamp()}
         else:
-            changes["window"] = tuple(T0 + t * UNIT_MS for t in run.window)
-        return self.request(acknowledge=run.acknowledges, **changes)
+            topics, exclude = self._subscription(kafka, is_quiet)
+            parameters |= {"topics": topics, "exclude": exclude, "start": pipeline.start, "group_id": pipeline.group}
+            parameters["max_records"] = self.cap or (None if is_quiet else rnd.choice((None, None, 3)))
+        if shards > 1:
+            parameters["shard"] = (run.shard % shards, shards)
+        parameters["on_data_loss"] = "advance" if is_quiet or rnd.random() < 0.6 else "fail"
+        parameters |= {"require_report": self.has_reports, **self.asks}
+        context = RunContext(T0 + self.clock * UNIT_MS, window, run.conf, [pipeline.name])
+        return parse_request(parameters, context, {"isolation.level": self.isolation_level}, self.req_output)
+
+    def _subscription(self, kafka: SteppingCluster, is_quiet: bool) -> tuple[Any, Any]:
+        """A list, a pattern, or partitions, and what is left out of them."""
+        rnd, whole = self.rnd, "^.*"
+        partitions = [TopicPartition(name, p) for name in sorted(kafka.topics) for p in sorted(kafka.topics[name].logs)]
+        if is_quiet or not partitions or (self.losses and not self.identities()):
+            return whole, ()
+        topics: Any = whole
+        if "subscriptions" in self.on and rnd.random() < 0.5:
+            names = [name for name in sorted(kafka.topics) if rnd.random() < 0.7] or [partitions[0].topic]
+            partitions = [tp for tp in partitions if tp.topic in names]
+            topics = names
+            if rnd.random() < 0.4:
+                partitions = [tp for tp in partitions if rnd.random() < 0.7] or partitions[:1]
+                topics = by_topic(partitions)
+        return topics, [str(tp) for tp in partitions if rnd.random() < 0.07][: len(partitions) - 1]
 
     # ── programs ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -182,38 +336,50 @@ class World:
         self.alive.add(run.name)
         speed = 1.0 if is_quiet else self.rnd.choice((1, 1, 1, 0.1))
         calls = {"resolve": self._resolve, "spark": self._spark, "commit": self._commit}
-        self.programs.append(Program(run.task, partial(calls[run.task], run, is_quiet), run.name, speed))
+        kafka = self.clusters[self.conn]
+        self.programs.append(Program(run.task, partial(calls[run.task], run, kafka, is_quiet), run.name, speed))
         return self.programs[-1]
 
-    def person(self, call: Callable[[], Any]) -> None:
-        self.programs.append(Program("person", call))
+    def _resolve(self, run: Run, kafka: SteppingCluster, is_quiet: bool) -> ResolvedBatch | NoBatch:
+        me = program()
+        assert me is not None
+        for tp in self.partitions:
+            log, held = self.kafka.log_of(tp), self.kafka.groups.get("g", {}).get(tp)
+            me.began[tp] = log.log_start_offset, log.end("read_committed"), log.high_watermark, held
+        request = self.request_of(run, is_quiet=is_quiet)
+        me.job, me.kafka = Job(self.job_number, self.req_output), kafka
+        map_index = run.shard if request.shard else -1
+        key = RunKey("dag", run.run_id, "orders", map_index)
+        log = PipelineLog(run.pipeline.store, request.pipeline_id)
+        return resolve(request, key, log, kafka, AirflowOf(self, run, request.pipeline_id))
 
-    def _resolve(self, run: Run, is_quiet: bool) -> Work | Nothing:
-        return resolve(self.request_of(run, is_quiet=is_quiet), run.key, self.log, self.kafka, self)
-
-    def _spark(self, run: Run, is_quiet: bool) -> None:
-        work, given, job = run.work, run.given, run.job
+    def _spark(self, run: Run, kafka: SteppingCluster, is_quiet: bool) -> None:
+        work, given = run.work, run.given
         assert work is not None
         assert given is not None
-        if not given.starts_job or (self.asks_needs_job and not needs_job(given, self.log, self.kafka)):
+        assert run.kafka is not None
+        kafka = run.kafka  # its address is an argument of the job
+        log = PipelineLog(run.pipeline.store, given.pipeline)
+        if not given.starts_job or (self.asks_needs_job and not needs_job(given, log, kafka)):
             return
         if not self.has_reports:
-            run_plain_job(self.kafka, self.sink, self.rnd, work.batch, work.body, partial(self._is_overtaken, work))
+            overtaken = partial(self._is_overtaken, run.pipeline, work)
+            run_plain_job(kafka, self.tables, self.rnd, work.batch.plan, work.body, overtaken)
             return
-        path = work.arguments("kafka:9092")[1].removeprefix("memory://checkpoint/")
-        driver = Driver(self.store, self.kafka, self.sink, self.rnd, path, job)
-        driver.run(writes_half=not is_quiet and self.rnd.random() < self.chance_of_half)
+        arguments = work.arguments("kafka:9092")
+        path = arguments[1].removeprefix("memory://checkpoint/")
+        driver = Driver(run.pipeline.store, kafka, self.tables, self.rnd, path, run.job)
+        writes_half = not is_quiet and self.rnd.random() < self.chance_of_half
+        driver.run(writes_half=writes_half, only_looks="--nothing-to-do" in arguments)
 
-    def _commit(self, run: Run, is_quiet: bool) -> Any:
+    def _commit(self, run: Run, kafka: SteppingCluster, is_quiet: bool) -> Any:
         assert run.given is not None
-        return commit(run.given, self.log, self.kafka)
+        return commit(run.given, PipelineLog(run.pipeline.store, run.given.pipeline), kafka)
 
-    def _is_overtaken(self, work: Work) -> bool:
+    def _is_overtaken(self, pipeline: Pipeline, work: ResolvedBatch) -> bool:
         """Whether a job without a report is late: nothing stops it."""
-        objects, folder = self.store.objects, work.log.folder(work.batch.number)
-        later = [n for k in range(work.batch.plan_entry + 1, 99) if (n := f"{folder}/{k}.json") in objects]
-        is_gone = f"{folder}/{work.batch.plan_entry}.json" not in objects
-        return is_gone or any(b'"entry":"claim"' not in objects[n] or b'"run":null' in objects[n] for n in later)
+        batch = PipelineLog(pipeline.store.view, work.log.pipeline_id).batch(work.batch.number)
+        return batch is None or batch.is_closed or batch.plan.plan_id != work.batch.plan.plan_id
 
     def step(self, program: Program) -> None:
         if program.step():
@@ -222,7 +388,6 @@ class World:
 
     def crash(self, program: Program) -> None:
         self.programs.remove(program)
-        self.is_behind |= program.has_mirrored
         program.crash()
 
     def run_all(self) -> None:
@@ -233,10 +398,9 @@ class World:
 
     def _ended(self, program: Program) -> None:
         error = program.error
-        self._look_at_group(program)
         if error is not None:
-            self.errors.append(f"{program.run or 'person'} {program.task}: {error}"[:400])
-            self.counts[type(error).__name__ if not isinstance(error, Stopped) else f"Stopped {error}"[:16]] += 1
+            self.errors.append(f"{program.run} {program.task}: {error}"[:700])
+            self.counts[f"Stopped: {error}"[:24] if isinstance(error, Stopped) else type(error).__name__] += 1
             if isinstance(error, StoreDamaged) and self._is_cleaned(error):
                 self.counts["raced with clean"] += 1
             elif isinstance(error, StoreDamaged) or not isinstance(error, KafkaOffsetsError | Stopped):
@@ -248,106 +412,201 @@ class World:
 
     def _is_cleaned(self, error: StoreDamaged) -> bool:
         name = re.search(r"object (\S+) of", error.what)
-        return name is not None and name[1] in self.store.removed
+        return name is not None and any(name[1] in pipeline.store.removed for pipeline in self.pipelines)
 
     def _resolved(self, run: Run, program: Program) -> None:
         match program.result:
-            case Work() as work:
-                self.succeeded = True
-                run.work, run.job = work, self.job if self.has_reports else FIRST_JOB
+            case ResolvedBatch() as work:
+                run.work, run.job, run.kafka = work, program.job, program.kafka
                 run.given = work.given(job=run.job.digest if self.has_reports else None)
                 run.task = "spark" if run.given.starts_job else "commit"
-            case Nothing():
-                self.succeeded = True
+                if not run.given.is_rewrite:
+                    run.pipeline.memory[work.log.pipeline_id] = work.key
+            case NoBatch():
                 run.task = "done"
                 self.alive.discard(run.name)
-                if run.window:
+                if run.window and run.pipeline is self.pipeline:
                     self.windows_done.add(run.window)
             case _:
                 self.alive.discard(run.name)
-                if isinstance(program.error, WindowRefused) and "overlaps" in program.error.cause:
+                if isinstance(program.error, WindowRefused) and "overlaps" in program.error.cause and run.window:
                     windows = {batch.first_plan.window for batch in self.batches()}
                     if tuple(T0 + t * UNIT_MS for t in run.window) in windows:
                         self.bad.append(f"window {run.window} is refused to a run, and it is planned")
                 if self.is_ending or self.rnd.random() < 0.5:
-                    people.obey(self, program.error, run)
+                    people.answer(self, run, program.error)
 
     def _spark_ended(self, run: Run, program: Program) -> None:
         if program.error is None:
             run.task = "commit"
             return
-        if str(program.error) == "output" and (self.is_ending or self.rnd.random() < 0.5):
-            people.acknowledge_somehow(self, run)
+        if self.is_ending or self.rnd.random() < 0.5:
+            people.answer(self, run, program.error)
+        run.task = "resolve"
         if self.rnd.random() < 0.5:
-            run.task = "resolve"
+            self.alive.discard(run.name)
 
     def _committed(self, run: Run, program: Program) -> None:
         self.alive.discard(run.name)
         if program.error is not None:
             if self.is_ending or self.rnd.random() < 0.5:
-                people.obey(self, program.error, run)
-            if self.rnd.random() < 0.7:
-                run.task = "resolve"
+                people.answer(self, run, program.error)
+            run.task = "resolve" if self.is_ending or self.rnd.random() < 0.7 else run.task
             return
         run.task = "done"
         given = run.given
         assert given is not None
-        batch = self.log.batch(given.batch)
+        log = PipelineLog(run.pipeline.store.view, given.pipeline)
+        batch = log.batch(given.batch)
         if batch is None or not batch.plan.offsets or batch.is_cleaned or not self.has_reports:
             return
-        body = self.log.body(batch)
-        written = self.sink.jobs.get((batch.output or "A", batch.plan.key), -1)
-        if written < run.job.number and not records_gone(self.kafka, batch.plan, body):
+        output = batch.commits[-1].output
+        is_there = batch.plan.key in self.tables.rows[str(output)]
+        if is_there and self.tables.jobs[str(output), batch.plan.key] < run.job.number and not self.is_gone(batch.plan):
             self.bad.append(f"{batch} was corrected, and is in the output by the old job")
-        if given.after and not any(a.number > given.after and a.is_reported for a in batch.attempts):
-            self.bad.append(f"{batch} was done again, says the run, and nothing was")
 
-    def batches(self) -> list[Any]:
-        found, number = [], 1
-        while (batch := self.view.batch(number)) is not None:
-            found.append(batch)
-            number += 1
-        return found
+    # ── what the world sees the engine do ─────────────────────────────────────────────────────────────────────────────
 
-    def _look_at_group(self, program: Program) -> None:
-        """The group is never ahead of the log; and equals the position once all who write it have ended well."""
-        if self.group is None or not program.has_mirrored:
+    def _created(self, name: str, data: bytes) -> None:
+        """The store has a new object."""
+        if match := _IDENTITY.fullmatch(name):
+            self._identity_created(int(match[1]), identity_from_dict(decode(data)))
+        elif _ENTRY.fullmatch(name):
+            entry = entry_from_dict(decode(data))
+            if isinstance(entry, Plan):
+                self._plan_created(entry, is_first=name.endswith("/1.json"))
+            else:
+                plans = [e for e in map(self._entry, self._entries(name)) if isinstance(e, Plan)]
+                self.committed_keys.add(plans[-1].key)
+
+    def _entries(self, name: str) -> list[str]:
+        folder, _, last = name.rpartition("/")
+        return [f"{folder}/{k}.json" for k in range(1, int(last.removesuffix(".json")))]
+
+    def _entry(self, name: str) -> Any:
+        return entry_from_dict(decode(self.pipeline.store.objects[name]))
+
+    def _identity_created(self, number: int, identity: Identity) -> None:
+        me = program()
+        self.counts["acts" if identity.act else "identities without an act"] += number > 1
+        folder = f"{identity.pipeline}/pipeline"
+        body = identity_body_from_dict(decode(self.pipeline.store.bodies[f"{folder}/{identity.ranges.name}"]))
+        self.named |= set(body.group.items())
+        if number == 1:
+            for tp, at in body.first.items():
+                self._begins(tp, self.origins[str(at.topic_id)], at.offset, me)
             return
-        if program.error is not None or program.is_late:
-            self.is_behind = True
-        elif program.seen_commits == self.store.commits:
-            self.is_behind = False
-        held = self.kafka.groups.get(self.group, {})
-        marks = [Mark.of(c) for c in held.values()]
-        if self.is_behind or any(p.has_mirrored for p in self.programs) or not all(marks):
+        if self.kind == "window":
             return
-        committed = [b for b in self.batches() if b.is_committed]
-        if not committed:
+        before, positions = self.identities()[-2], self.position()
+        for tp, start in body.starts.items():
+            origin = self.origins.get(str(start.topic_id), "")
+            at = positions.get(tp)
+            if start.identity == number and (at is None or self.origins.get(str(at.topic_id)) != origin):
+                self._excuse(origin, tp, start.offset)  # no batch has read it: the start is the record
+        if (before.cluster_id, identity.cluster_id) == ("X", "Y"):
+            self.known = {(self.origins.get(str(at.topic_id), ""), tp) for tp, at in positions.items()}
+            # A topic that was re-created on the old cluster before the migration: nobody can tell.
+            for tp, at in positions.items():
+                origin, now = self.origins.get(str(at.topic_id)), self.origin(tp)
+                if origin != now:
+                    self.unfair |= {str(origin), str(now)}
+
+    def _begins(self, tp: TopicPartition, origin: str, offset: int, me: Program | None) -> None:
+        """The first identity says where a partition begins: is that what was asked for?"""
+        at, start = (origin, tp), self.pipeline.start
+        if self.losses or self.pipeline is not self.pipelines[0]:
+            held = self.kafka.groups.get("g", {}).get(tp)
+            if held is None or mark_of(held.metadata) is None:
+                self._excuse(origin, tp, offset)  # nothing says how far the lost log was
+        elif me is not None and self.origin(tp) == origin and tp in me.began and tp not in self.truncated:
+            low, stable, high, held = me.began[tp]
+            now = self.kafka.log_of(tp)
+            if isinstance(start, GroupOffsets) and held is not None:
+                expected = {held.offset} | ({c.offset} if (c := self.kafka.groups.get("g", {}).get(tp)) else set())
+                is_right = offset in expected or self.group_moves
+            elif start == "latest":
+                is_right = (
+                    (stable if self.isolation_level == "read_committed" else high) <= offset <= now.high_watermark
+                )
+            else:
+                is_right = low <= offset <= now.log_start_offset
+            if not is_right:
+                self.bad.append(f"{tp} begins at {offset}, by start={start}, and was {me.began[tp]}")
+            self.before_first[at] = offset
+        self.started[at] = min(offset, self.started.get(at, offset))
+        self.known.add(at)
+
+    def _plan_created(self, plan: Plan, *, is_first: bool) -> None:
+        body, me = self.body_of(plan), program()
+        neighbour = self._cut_before(plan)
+        for tp, at in body.resume_from.items():
+            origin = self.origins.get(str(at.topic_id))
+            if is_first and origin is not None and neighbour is not None and tp not in neighbour:
+                self._excuse(origin, tp, at.offset)  # what a cut lacks begins with its log
+            if origin is None or (origin, tp) in self.known or self.kind == "window":
+                continue
+            self.known.add((origin, tp))
+            is_late = at.offset > self.kafka.log_of(tp).log_start_offset and self.origin(tp) == origin
+            if is_late and tp not in self.starts():
+                self.bad.append(f"{plan.key}: the new partition {tp} begins at {at.offset}")
+            self.started[origin, tp] = at.offset
+            self._excuse(origin, tp, at.offset)  # a new partition begins with its log
+        cuts = [cut for s in body.covered for cut in (s.start_cut, s.end_cut)]
+        self.known |= {(self.origins.get(str(at.topic_id), ""), tp) for cut in cuts for tp, at in cut.items()}
+        for d in body.decisions:
+            at = body.resume_from.get(d.partition)
+            origin = None if at is None else self.origins.get(str(at.topic_id))
+            if (
+                d.kind == "lost"
+                and not d.by.startswith("the topic ended")
+                and origin == self.origin(d.partition) is not None
+            ):
+                log = self.kafka.log_of(d.partition)
+                if d.partition not in self.truncated and (d.end or 0) > log.log_start_offset:
+                    self.bad.append(f"{plan.key} gives up {d}, and the log starts at {log.log_start_offset}")
+        if is_first and plan.window is not None and me is not None:
+            start = self.units(plan.window[0])
+            for row, time in self.records.items():
+                log_start, first_ms = me.log_starts.get(row.partition, (0, None))
+                is_older = first_ms is not None and first_ms < plan.window[0]
+                if is_older and start <= time and row.offset < log_start and self.origin(row.partition) == row[0]:
+                    self.spoilt.add(row.place)  # behind an older record: nobody can tell
+                    self.counts["gone unnoticed"] += 1
+
+    def _excuse(self, origin: str, tp: TopicPartition, before: int) -> None:
+        self.spoilt |= {row.place for row in self.records if row[:2] == (origin, tp) and row.offset < before}
+
+    def _cut_before(self, plan: Plan) -> Offsets | None:
+        """The end of the stretch that the window joins."""
+        if plan.window is None or plan.number == 1:
+            return None
+        store, log = self.pipeline.store, PipelineLog(self.pipeline.store.view, plan.pipeline)
+        first = entry_from_dict(decode(store.objects[f"{log.folder(plan.number - 1)}/1.json"]))
+        assert isinstance(first, Plan)
+        ended = self.identities()[plan.identity - 1].ended
+        cuts = [s.end_cut for s in self.body_of(first).covered if s.end_ms == plan.window[0]]
+        return {tp: at for tp, at in cuts[0].items() if at.topic_id not in ended} if cuts else None
+
+    def _group_written(self, tp: TopicPartition, new: CommittedOffset) -> None:
+        mark, held, me = mark_of(new.metadata), self.kafka.groups.get("g", {}).get(tp), program()
+        if mark is not None and mark.batch not in self.committed_keys:
+            self.bad.append("the group is ahead of the log")
+        if held is None or me is None or held.offset == new.offset or mark_of(held.metadata) is not None:
             return
-        position = self.view.position_after(committed[-1])
-        topic_id = self.kafka.topics["orders"].topic_id
-        for tp, offset in position.items():
-            if offset.topic_id == topic_id and (tp not in held or held[tp].offset != offset.offset):
-                self.bad.append(f"all mirrors have ended, and the group holds {held.get(tp)} of {tp}, not {offset}")
+        if me.group.get(tp) == held and (tp, held.offset) not in self.named:
+            self.bad.append(f"the group's offset {held.offset} of {tp} was overwritten, and nobody named it")
 
-    def is_verified(self, batch: Batch) -> bool:
-        view = self.view
-        return not self.has_reports or verify(batch, view.body(batch), view.report).is_verified
 
-    def body_of(self, batch: Batch, plan: Plan | None = None) -> PlanBody:
-        """Also of a batch that was cleaned."""
-        name = (plan or batch.plan).ranges.name
-        return body_from_dict(decode(self.store.bodies[f"{self.log.folder(batch.number)}/{name}"]))
+def identities_in(objects: dict[str, bytes], name: str) -> list[Identity]:
+    found = []
+    while (data := objects.get(f"{name}/pipeline/{len(found) + 1}.json")) is not None:
+        found.append(identity_from_dict(decode(data)))
+    return found
 
-    def offsets_of(self, batch: Batch) -> list[tuple[Any, ...]]:
-        """What a batch reads: (topic id, partition, offset)."""
-        body, ids = self.body_of(batch), batch.plan.topic_ids
-        skipped = {
-            (tp, o) for tp, skips in body.skips.items() for s in skips for o in range(s.start_offset, s.end_offset)
-        }
-        return [
-            (ids.get(tp.topic), tp.partition, o)
-            for tp, r in sorted(body.ranges.items())
-            for o in range(r.start, r.end)
-            if (tp, o) not in skipped
-        ]
+
+def batches_in(log: PipelineLog) -> list[Batch]:
+    found = list[Batch]()
+    while (batch := log.batch(len(found) + 1)) is not None:
+        found.append(batch)
+    return found
