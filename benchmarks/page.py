@@ -87,7 +87,7 @@ def main() -> int:
 
 
 def one_batch(servers: str, kind: str) -> dict[str, bytes]:
-    """The objects of batch 1, planned over a real broker and committed with a report.
+    """The objects of a pipeline with one batch, planned over a real broker and committed with a report.
 
     :param kind: ``sequence`` or ``window``.
     """
@@ -99,25 +99,31 @@ def one_batch(servers: str, kind: str) -> dict[str, bytes]:
     InMemoryPipeline(InMemoryCluster(), store=pipeline.store).drive(work)
     pipeline.commit(work)
     assert isinstance(pipeline.store, MemoryStore)
-    folder = PipelineLog(pipeline.store, NAME).folder(1)
-    return {name.rpartition("/")[2]: data for name, data in pipeline.store.objects.items() if name.startswith(folder)}
+    return pipeline.store.objects
 
 
 def fill(root: Path, objects: dict[str, bytes], batches: int) -> str:
     """Copies of the batch: each with a header of its own, whose larger objects are one file. Returns the last key."""
     log = PipelineLog(MemoryStore(), NAME)
-    plan = decode(objects["1.json"])
-    first = root / "first"
-    first.mkdir(parents=True)
-    for name, data in objects.items():
-        (first / name).write_bytes(data)
+    first, identity = root / "first", root / log.root / "pipeline"
+    own = dict[str, bytes]()
+    for folder in (first, identity):
+        folder.mkdir(parents=True)
+    for path, data in objects.items():
+        place, _, name = path.rpartition("/")
+        if place == log.folder(1):
+            own[name] = data
+            (first / name).write_bytes(data)
+        elif place.endswith("/pipeline"):
+            (identity / name).write_bytes(data)
+    plan = decode(own["1.json"])
     for number in range(1, batches + 1):
         folder = root / log.folder(number)
         folder.mkdir(parents=True)
         key = f"{number:010}{plan['key'][10:]}"
         window = plan["window"] and [bound - (batches - number) * HOUR for bound in plan["window"]]
         (folder / "1.json").write_bytes(encode({**plan, "number": number, "key": key, "window": window}))
-        for name in objects.keys() - {"1.json"}:
+        for name in own.keys() - {"1.json"}:
             (folder / name).hardlink_to(first / name)
     return key
 

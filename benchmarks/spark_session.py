@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
 
-from airflow_kafka_offsets.engine.work import Work
+from airflow_kafka_offsets.engine.work import ResolvedBatch
 from airflow_kafka_offsets.rows.config import Delta, Iceberg, Rows, SinkConfig
 from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
 from airflow_kafka_offsets.spark.source import FETCHES
@@ -65,7 +65,7 @@ class Bench:
             raise RuntimeError(f"{topic} was not filled")
         say(f"{topic}: {records:,} records")
 
-    def plan(self, topic: str, sink: SinkConfig, rows: Rows | None = None) -> tuple[Pipeline, Work]:
+    def plan(self, topic: str, sink: SinkConfig, rows: Rows | None = None) -> tuple[Pipeline, ResolvedBatch]:
         """A pipeline's first batch, which is the whole topic; and the rest of the machine at rest."""
         store = open_store(f"file://{self.folder}/checkpoint")
         pipeline = Pipeline(self.broker.bootstrap_servers, {"topics": [topic]}, store)

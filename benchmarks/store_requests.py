@@ -84,7 +84,7 @@ class InSequence:
         cluster = InMemoryCluster(now_ms=BEGIN_MS)
         cluster.create_topic(TOPIC, PARTITIONS)
         self.pipeline = Pipeline(cluster, store=FilledStore(), output=JOB["output"])
-        put_job(self.pipeline.store, self.pipeline.request().pipeline_id, JOB)
+        put_job(self.pipeline.log, JOB)
 
     def make_batch(self, number: int) -> None:
         """A whole run of the history."""
@@ -159,7 +159,7 @@ class Server:
         self.asked = {}
         with self.counting("resolve"):
             work = opened().work(want=want)
-            digest = put_job(work.log.store, work.log.pipeline_id, JOB)
+            digest = put_job(work.log, JOB)
         given = work.given(job=digest)
         with self.counting("Spark task, before it submits"):
             needs_job(given, PipelineLog(self.open(folder), given.pipeline), pipeline.cluster)

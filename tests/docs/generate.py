@@ -57,7 +57,7 @@ def parameters() -> str:
         "Settings of Airflow: `[kafka_offsets] checkpoint_location` "
         "(`AIRFLOW__KAFKA_OFFSETS__CHECKPOINT_LOCATION`). In the conf of a run: "
         '`{"kafka_offsets": {"window": ["2026-11-20T10:00:00Z", "2026-11-20T11:00:00Z"]}}` and '
-        '`{"kafka_offsets": {"acknowledge": "why"}}`.\n'
+        "the acts that refusals print.\n"
     )
     return f"{MADE}\n{head}\n{''.join(sections)}".rstrip() + "\n"
 
