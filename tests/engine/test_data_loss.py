@@ -107,3 +107,16 @@ def test_a_verified_batch_is_committed_after_its_topic_was_deleted(
     with pytest.raises(DataLoss, match="the topic was deleted") as refused:
         pipeline.resolve("a")
     assert pipeline.commit(pipeline.run_printed(refused.value, "b")).figures["read"] == 10
+
+
+def test_a_loss_that_was_recorded_is_not_forgotten_by_a_later_plan(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    produce(cluster, 0, 10)
+    pipeline.whole_run(max_records=2)
+    cluster.delete_records(tp(0), 4)
+    pipeline.begin(pipeline.work("a", on_data_loss="advance"))
+    cluster.delete_records(tp(0), 6)
+    for run in ("a", "b"):
+        work = pipeline.work(run, on_data_loss="advance")
+        assert [d[1:4] for d in work.body.decisions] == [(2, 6, "lost")]

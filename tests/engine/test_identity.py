@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.engine.dry_run import resolve_and_compare
+from airflow_kafka_offsets.engine.history import pipelines
 from airflow_kafka_offsets.engine.identity import Decided
-from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
+from airflow_kafka_offsets.engine.work import NoBatch, PlanReference, ResolvedBatch
 from airflow_kafka_offsets.errors import (
     ActRefused,
     ActStale,
@@ -444,3 +445,30 @@ def test_an_older_checkpoint_location_is_one_clear_error(pipeline: Pipeline) -> 
     pipeline.store.create("orders/batches/00000000/0000000001/1.json", b"{}")
     with pytest.raises(KafkaOffsetsError, match="there are batches, and no identity"):
         pipeline.resolve()
+
+
+def test_a_cleared_run_finds_its_batch_although_airflow_has_forgotten_it(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    """``airflow db clean`` removes XComs; the log binds runs to batches."""
+    produce(cluster, 0, 10)
+    first = pipeline.whole_run("a")
+    pipeline.airflow.planned = None
+    assert pipeline.work("a").key == first.key
+
+
+@pytest.mark.parametrize("plan", [None, "orders", {"pipeline": "orders"}, {"run": 3}])
+def test_a_wrong_xcom_of_a_plan_is_a_named_error(plan: Any) -> None:
+    with pytest.raises(InvalidRequest, match=r"give the XCom of the resolve task: plan=resolve.output"):
+        PlanReference.from_dict(plan)
+
+
+def test_an_odd_folder_in_the_checkpoint_location_hides_no_pipeline(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    pipeline.whole_run()
+    pipeline.store.create("lost+found/x", b"")
+    pipeline.store.create("old/batches/00000000/0000000001/1.json", b"{}")
+    pipeline.store.create("torn/pipeline/1.json", b"{")
+    found = {one.log.pipeline_id: one.damage is not None for one in pipelines(pipeline.store)}
+    assert found == {"orders": False, "old": True, "torn": True}
