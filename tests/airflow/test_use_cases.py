@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.models.dagrun import DagRun
+from airflow.utils.session import create_session
+from sqlalchemy import select
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
@@ -15,6 +23,10 @@ from tests.airflow.conftest import STORE, WIRING, Orders
 
 TASKS = ["orders.wait", "orders.resolve", "orders.read", "check", "orders.commit"]
 HOUR_MS = 3_600_000
+SHELL = {
+    "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+    **{name: value for name, value in os.environ.items() if name.startswith("AIRFLOW_") or name == "HOME"},
+}
 
 
 def test_a_run_reads_what_is_new_and_the_group_follows(orders: Orders, xcom: Any, events: Any) -> None:
@@ -187,6 +199,30 @@ def test_a_group_that_another_client_moved_is_refused_until_a_person_acknowledge
     assert orders.run_printed(refusal).state == "success"
     assert orders.is_exact()
     assert orders.committed == {0: 8}
+
+
+@pytest.mark.slow
+def test_the_command_that_a_refusal_prints_triggers_the_act_as_it_stands(orders: Orders, said: Any) -> None:
+    """In a shell that knows where Airflow is, and nothing else of this process."""
+    orders.produce(5)
+    orders.run()
+    with KafkaCluster(orders.broker.client_config) as cluster:
+        cluster.commit_offsets(orders.group, {TopicPartition(orders.topic, 0): CommittedOffset(2)})
+    orders.produce(1)
+    orders.run()
+    command = re.search(r"or: (airflow dags trigger \S+ --conf '.*?')", said())
+    assert command is not None
+    subprocess.run(["airflow", "dags", "reserialize"], env=SHELL, check=True)
+    subprocess.run(["bash", "-c", command[1]], env=SHELL, check=True)
+
+    with create_session() as session:
+        triggered = session.scalars(select(DagRun).where(DagRun.dag_id == "batch").order_by(DagRun.id.desc())).first()
+        assert triggered is not None
+        assert (triggered.run_type, list(triggered.conf["kafka_offsets"])) == (
+            "manual",
+            ["pipeline", "after", "reason", "acknowledge"],
+        )
+        assert triggered.triggering_user_name
 
 
 def test_a_lost_checkpoint_location_is_refused_and_does_not_read_everything_again(orders: Orders, said: Any) -> None:
