@@ -127,6 +127,15 @@ def postgresql_jars(java: Java, say: Say = silent) -> list[Path]:
     return fetch(java, "postgresql-42.7.14", pinned("postgresql"), "PostgreSQL's driver 42.7.14 (1 MB, once)", say=say)
 
 
+def debezium_jars(java: Java, say: Say = silent) -> list[Path]:
+    """Kafka Connect with Debezium's connector of PostgreSQL; for :mod:`testbed.debezium`.
+
+    :raises JarsMissing: when they cannot be had.
+    """
+    what = "Kafka Connect 4.1.1 and Debezium 3.6.1 for PostgreSQL (33 MB, once)"
+    return fetch(java, "debezium-3.6.1", pinned("debezium"), what, say=say)
+
+
 def compiler_jars(java: Java, say: Say = silent) -> list[Path]:
     """Eclipse's Java compiler, one jar that is run; for :mod:`testbed.java_compiler`.
 

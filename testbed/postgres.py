@@ -13,6 +13,7 @@ import subprocess
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
@@ -41,7 +42,7 @@ class PostgresFailed(RuntimeError):
 class Postgres:
     """A server that runs in a `with` block. Its user is `postgres`, and so is its first database."""
 
-    def __init__(self, java: Java, say: Say = silent) -> None:
+    def __init__(self, java: Java, say: Say = silent, settings: Mapping[str, str] | None = None) -> None:
         system = f"{platform.system()}-{platform.machine()}".lower().replace("aarch64", "arm64")
         (self._archive,) = fetch(
             java,
@@ -52,6 +53,7 @@ class Postgres:
         )
         self.folder = Path(tempfile.mkdtemp(prefix="postgres-"))
         self.port = 0
+        self._settings = {**_SETTINGS, **(settings or {})}
         self._databases = 0
         self._process: Leashed | None = None
 
@@ -63,7 +65,7 @@ class Postgres:
         """An empty database for an Airflow; its URL for SQLAlchemy."""
         self._databases += 1
         name = f"airflow_{self._databases}"
-        self._change(f"create database {name}")
+        self.change(f"create database {name}")
         return self._url_of(name)
 
     @property
@@ -96,11 +98,16 @@ class Postgres:
             self._process.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    @property
+    def sqlalchemy_url(self) -> str:
+        return self._url_of("postgres")
+
     def _url_of(self, database: str) -> str:
         return f"postgresql+psycopg2://postgres:{quote(PASSWORD)}@127.0.0.1:{self.port}/{database}"
 
-    def _change(self, *statements: str) -> None:
-        engine = sqlalchemy.create_engine(self._url_of("postgres"), isolation_level="AUTOCOMMIT")
+    def change(self, *statements: str) -> None:
+        """Each in a transaction of its own, in the first database."""
+        engine = sqlalchemy.create_engine(self.sqlalchemy_url, isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
             for statement in statements:
                 connection.execute(sqlalchemy.text(statement))
@@ -131,7 +138,7 @@ class Postgres:
     def _start(self) -> None:
         log = self.folder / "log"
         log.unlink(missing_ok=True)
-        settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        settings = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
         server = [str(self.folder / "dist" / "bin" / "postgres"), "-D", str(self.folder / "data"), "-p", str(self.port)]
         self._process = Leashed.start(
             [*as_user(_UNPRIVILEGED), *server, *settings], env=dict(os.environ), log=log, cwd=self.folder
