@@ -44,7 +44,7 @@ bench-store: setup ## what a run asks of a checkpoint location on S3, counted at
 bench-page: setup ## the page of 10,000 batches of 10,000 partitions, whose log is on S3 at 50 ms a request
 	@$(BIN)/python -m benchmarks.page
 bench-read: setup ## the read with its proof, and typed rows, beside jobs by hand
-	@for what in read typed_rows; do $(BIN)/python -m benchmarks.$$what; done
+	@for what in read typed_rows merges; do $(BIN)/python -m benchmarks.$$what; done
 mutate: setup ## change the code of plan/, log/ and engine/ line by line: does a test notice?
 	$(BIN)/python -m tests.mutants $(ROOMS)
 docs: setup .venv-docs/.stamp ## the site in site/; generated pages are made anew

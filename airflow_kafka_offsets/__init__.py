@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.operators.task_group import kafka_spark_batch as kafka_spark_batch
     from airflow_kafka_offsets.rows.config import Avro as Avro
     from airflow_kafka_offsets.rows.config import BadRecords as BadRecords
+    from airflow_kafka_offsets.rows.config import Debezium as Debezium
     from airflow_kafka_offsets.rows.config import Delta as Delta
     from airflow_kafka_offsets.rows.config import Iceberg as Iceberg
     from airflow_kafka_offsets.rows.config import Json as Json
@@ -37,6 +38,7 @@ _PUBLIC = {
     "Avro": "rows.config",
     "BadRecords": "rows.config",
     "CommitOffsetsOperator": "operators.commit",
+    "Debezium": "rows.config",
     "Delta": "rows.config",
     "GroupOffsets": "offsets",
     "Iceberg": "rows.config",

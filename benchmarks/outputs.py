@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from airflow_kafka_offsets.rows.config import Delta, Iceberg, Merge, SinkConfig
 from airflow_kafka_offsets.rows.job import job_object
 from airflow_kafka_offsets.spark import Batch, for_each_batch
-from airflow_kafka_offsets.spark.jobs.merge_batches import merge_batches
+from airflow_kafka_offsets.spark.merge import merge_batches
 from airflow_kafka_offsets.spark.sinks import plain_sink
 from airflow_kafka_offsets.spark.sinks.table import TableSink
 from testbed.http_proxy import Request
@@ -93,14 +93,12 @@ class Outputs:
             arguments = batch.arguments(batch.job(job))
             asked = {"driver": self._counted(lambda: for_each_batch(self.spark, Planned(sink), arguments))}
             assert batch.problems() == []
-            batch.append("commit", output=job["output"])
+            batch.append("commit", output=job["output"], snapshot=None)
             asked["merge"] = self._counted(lambda: merge_batches(self.spark, arguments))
             return asked
 
         run(_planned(plans, 1))
-        before = _planned(plans, number - 1).append("commit", output=job["output"])
-        self._add_rows(sink, before)
-        self.spark.sql(f"UPDATE {plain_sink(job['merge']['sink']).name} SET kafka_batch = '{before.key}'")
+        self._add_rows(sink, _planned(plans, number - 1))
         return run(_planned(plans, number))
 
     def _counted(self, work: Callable[[], object]) -> dict[str, int]:

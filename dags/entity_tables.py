@@ -1,13 +1,12 @@
-"""Every hour: changes of customers from Kafka → a Delta table of all changes → a table with one row per customer.
+"""Every hour: Debezium's changes of customers → a Delta table of all changes → a table with one row per customer.
 
-The first table has a row per record. Behind the commit, the last row of each key is merged into the second one. A
-record without a value, or whose ``op`` is ``d``, deletes its key: the row stays, with ``kafka_deleted`` true and its
-values null, so readers add ``WHERE NOT kafka_deleted``.
+The first table has a row per change. Behind the commit, the second one becomes what the first one says: the last row of
+each customer, without deleted ones.
 
 Runs as it stands with a ``kafka`` connection ``kafka_default``, a ``spark`` connection ``spark_default`` and Airflow
 variables (or their defaults):
 
-- ``kafka_offsets_customers_topic``: the topic (``customers``); the records of a customer have its id as their key
+- ``kafka_offsets_customers_topic``: the connector's topic (``shop.public.customers``), in JSON
 - ``kafka_offsets_customers_group``: the consumer group (``customers-to-lake``)
 - ``kafka_offsets_customers``: the folder of both tables (``kafka-offsets/customers`` at home)
 """
@@ -18,7 +17,7 @@ from pathlib import Path
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets import Delta, Json, Merge, Rows, Text, kafka_spark_batch
+from airflow_kafka_offsets import Debezium, Delta, Json, Merge, Rows, kafka_spark_batch
 
 TABLES = "{{ var.value.get('kafka_offsets_customers', '" + str(Path.home() / "kafka-offsets" / "customers") + "') }}"
 
@@ -34,15 +33,13 @@ with DAG(
 ):
     kafka_spark_batch(
         "customers",
-        topics="{{ var.value.get('kafka_offsets_customers_topic', 'customers') }}",
+        topics="{{ var.value.get('kafka_offsets_customers_topic', 'shop.public.customers') }}",
         group_id="{{ var.value.get('kafka_offsets_customers_group', 'customers-to-lake') }}",
         start="earliest",
         rows=Rows(
-            key=Text(),
-            value=Json("op STRING, name STRING, city STRING"),
-            select=["key AS id", "value.name", "value.city", "value IS NULL OR value.op = 'd' AS is_deleted"],
-            expect={"id is present": "key IS NOT NULL"},
+            value=Debezium(Json("id BIGINT, name STRING, city STRING")),
+            key=Json("id BIGINT"),
         ),
         sink=Delta(TABLES + "/changes", evolve="add"),
-        merge=Merge(TABLES + "/current", keys=["id"], delete_when="is_deleted"),
+        merge=Merge(TABLES + "/current", keys=["id"]),
     )

@@ -60,6 +60,6 @@ class ConnectMergeOperator(_BehindTheCommit, SparkConnectBatchOperator):
         return f"{given.pipeline}/{given.key}"
 
     def _job(self, spark: Any, arguments: Sequence[str], store: DriverStore) -> None:
-        from airflow_kafka_offsets.spark.jobs.merge_batches import merge_batches
+        from airflow_kafka_offsets.spark.merge import merge_batches
 
         merge_batches(spark, arguments, store)

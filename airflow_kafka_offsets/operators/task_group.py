@@ -173,8 +173,8 @@ def _contradictions_of_merge(
             entity_table(sink, merge)
         except InvalidRequest as error:
             problems += [f"merge: {problem}" for problem in error.problems]
-    if is_by_window:
-        problems.append("merge= needs batches in sequence: windows may be written in any order.")
+    if is_by_window and not merge.order_by:
+        problems.append("windows may be written in any order: give Merge(order_by=[…]), or batches in sequence.")
     if shard is not None:
         problems.append("merge= needs all partitions in one pipeline: leave out shard=.")
     if submit is not None:

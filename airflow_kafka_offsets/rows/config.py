@@ -102,6 +102,29 @@ Format = Json | Avro | Text
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class Debezium(_Checked):
+    """Debezium's change events, also inside of ``payload``, and tombstones. ``Rows.key`` decodes the keys.
+
+    Rows have the columns of the key, the others of the changed row (null for a delete), ``kafka_op`` (``c``, ``u``,
+    ``r``, ``d``, ``t``; null for a tombstone) and ``kafka_source``. With ``merge=``, deletes, tombstones and truncates
+    do what they say. An event without a key, with another operation or without its row is bad.
+
+    Expressions see the event as ``value``: ``value.op``, ``value.after.name``, ``value.source.lsn``.
+
+    :ivar format: of the values: ``Json`` with the columns of the table, or ``Avro``.
+    :ivar placeholder: what the connector sends for an unchanged value that it does not have
+        (``unavailable.value.placeholder``). A merge puts in the last known value.
+    """
+
+    format: Json | Avro
+    placeholder: str = "__debezium_unavailable_value"
+
+    def _problems(self) -> Iterator[str]:
+        yield from checks.kind("Debezium.format", self.format, (Json, Avro))
+        yield from checks.text("Debezium.placeholder", self.placeholder, "the connector's placeholder")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Delta(_Checked):
     """A Delta table, which is created with the first batch if it does not exist.
 
@@ -171,14 +194,14 @@ class Rows(_Checked):
     ``headers`` of one record, in ANSI mode and UTC. One that raises fails the batch: write ``try_cast`` or
     ``try_divide`` where a record may not fit. Rows also have topic, partition, offset and ``kafka_batch``.
 
-    :ivar value: how the value is decoded; :ivar key: how the key is decoded.
+    :ivar value: how the value is decoded; :ivar key: how the key is decoded. :class:`Debezium` is for values alone.
     :ivar select: the columns. ``None``: those of the value, and ``key`` if it is decoded.
     :ivar where: records for which this is false or null are filtered.
     :ivar expect: conditions by name. A record for which one is false is bad; null passes.
     :ivar bad: where bad records go. ``None``: the first bad record fails the batch.
     """
 
-    value: Format | None = None
+    value: Format | Debezium | None = None
     key: Format | None = None
     select: Sequence[str] | None = None
     where: str | None = None
@@ -186,9 +209,13 @@ class Rows(_Checked):
     bad: BadRecords | None = None
 
     def _problems(self) -> Iterator[str]:
-        for name in ("value", "key"):
-            if getattr(self, name) is not None:
-                yield from checks.kind(f"Rows.{name}", getattr(self, name), (Json, Avro, Text))
+        kinds = (Json, Avro, Text)
+        if self.value is not None:
+            yield from checks.kind("Rows.value", self.value, (*kinds, Debezium))
+        if isinstance(self.value, Debezium):
+            yield from checks.kind("Rows.key", self.key, (Json, Avro))
+        elif self.key is not None:
+            yield from checks.kind("Rows.key", self.key, kinds)
         if self.select is not None:
             yield from checks.texts("Rows.select", self.select, '["value.*", "CAST(value.at AS DATE) AS day"]')
             if isinstance(self.select, list | tuple) and not self.select:
@@ -205,21 +232,22 @@ class Rows(_Checked):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Merge(_Checked):
-    """An entity table: one row per key, merged from the sink's table behind the commit.
-
-    Its rows have the columns of the sink's table, ``kafka_commit`` and ``kafka_deleted``. A record replaces the row of
-    its key if its batch is later. A deleted key keeps its row, with ``kafka_deleted`` true and its values null:
-    readers add ``WHERE NOT kafka_deleted``. Records of one key must be in one partition; a key that is found in two is
-    refused, because nothing says which record is newer.
+    """An entity table: one row per key, kept up to date behind the commit. It is a query over the sink's table: of each
+    key the last row, without deleted keys.
 
     :ivar table: a table, or a folder of Delta's; of the sink's format. It is created if it does not exist.
     :ivar keys: the columns that identify a row.
     :ivar delete_when: a condition over a row of the sink's table, for which its key is deleted: ``"op = 'd'"``.
+        Default: nothing is; for ``Debezium``, its deletes and tombstones.
+    :ivar order_by: expressions over a row that say which one of a key is the last, such as
+        ``["kafka_source.lsn"]``. Default: the later batch, and in it the higher offset; then all records of a key must
+        be in one partition, and batches in sequence.
     """
 
     table: str
     keys: Sequence[str]
     delete_when: str | None = None
+    order_by: Sequence[str] = ()
 
     def _problems(self) -> Iterator[str]:
         is_path = isinstance(self.table, str) and "/" in self.table
@@ -229,3 +257,4 @@ class Merge(_Checked):
             yield "Merge.keys is empty; name the columns that identify a row."
         if self.delete_when is not None:
             yield from checks.text("Merge.delete_when", self.delete_when, "a Spark SQL condition")
+        yield from checks.texts("Merge.order_by", self.order_by, '["kafka_source.lsn"]')

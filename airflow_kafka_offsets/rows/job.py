@@ -7,13 +7,29 @@ schemas of a registry, too.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from airflow_kafka_offsets.rows.checks import folder, refuse, table_parts, tidy
-from airflow_kafka_offsets.rows.config import Avro, Delta, Format, Iceberg, Json, Merge, Rows, SinkConfig
+from airflow_kafka_offsets.rows.config import (
+    Avro,
+    Debezium,
+    Delta,
+    Format,
+    Iceberg,
+    Json,
+    Merge,
+    Rows,
+    SinkConfig,
+)
 from airflow_kafka_offsets.rows.registry import RegisteredSchemas
 
 VERSION = 1
+_SOURCE = (
+    "connector STRING, snapshot STRING, ts_ms BIGINT, db STRING, schema STRING, table STRING, txId STRING, lsn BIGINT, "
+    "gtid STRING, file STRING, pos BIGINT, row BIGINT, scn STRING, commit_lsn STRING, change_lsn STRING"
+)
+"""What Debezium's connectors say of where an event is in the database's log; Avro's schema says so itself."""
 
 
 def job_object(
@@ -31,7 +47,7 @@ def job_object(
     """
     if rows is not None and rows.bad is not None:
         _refuse_one_output(sink, rows.bad.sink, "Rows.bad")
-    merged = None if merge is None else _merge(sink, merge)
+    merged = None if merge is None else _merge(sink, merge, None if rows is None else rows.value)
     members = None if rows is None else _rows(rows, registry_schemas or {})
     return {"version": VERSION, "output": output_name(sink), "sink": _sink(sink), "rows": members, "merge": merged}
 
@@ -44,10 +60,18 @@ def entity_table(sink: SinkConfig, merge: Merge) -> Delta | Iceberg:
     return (Delta if isinstance(sink, Delta) else Iceberg)(merge.table, evolve="add")
 
 
-def _merge(sink: SinkConfig, merge: Merge) -> dict[str, Any]:
+def _merge(sink: SinkConfig, merge: Merge, value: Any) -> dict[str, Any]:
     table = entity_table(sink, merge)
     _refuse_one_output(sink, table, "Merge.table")
-    return {"sink": _sink(table), "keys": list(merge.keys), "delete_when": merge.delete_when}
+    is_debezium = isinstance(value, Debezium)
+    return {
+        "sink": _sink(table),
+        "keys": list(merge.keys),
+        "order_by": list(merge.order_by),
+        "delete_when": merge.delete_when or ("kafka_op IS NULL OR kafka_op = 'd'" if is_debezium else None),
+        "truncate_when": "kafka_op = 't'" if is_debezium else None,
+        "placeholder": value.placeholder if is_debezium else None,
+    }
 
 
 def output_name(sink: SinkConfig) -> str:
@@ -85,15 +109,30 @@ def _place(sink: SinkConfig) -> str:
 
 
 def _rows(rows: Rows, schemas: Mapping[str, RegisteredSchemas]) -> dict[str, Any]:
-    bad = rows.bad
+    bad, value, key = rows.bad, rows.value, rows.key
+    if is_debezium := isinstance(value, Debezium):
+        value, key = (
+            _in_payload(value.format, "op STRING, after STRUCT<{}>, source STRUCT<" + _SOURCE + ">"),
+            _in_payload(key),
+        )
     return {
-        "value": _format(rows.value, schemas.get("value")),
-        "key": _format(rows.key, schemas.get("key")),
+        "value": _format(value, schemas.get("value")),
+        "key": _format(key, schemas.get("key")),
+        "events": "debezium" if is_debezium else None,
         "select": None if rows.select is None else list(rows.select),
         "where": rows.where,
         "expect": dict(rows.expect or {}),
         "bad": None if bad is None else {"sink": _sink(bad.sink), "limit": bad.limit},
     }
+
+
+def _in_payload(given: Any, columns: str = "{}") -> Any:
+    """The same, with columns around the schema's, and all of them once more in ``payload``: Kafka Connect puts them
+    there if its records carry their schema."""
+    if not isinstance(given, Json):
+        return given
+    columns = columns.format(given.schema)
+    return replace(given, schema=f"{columns}, payload STRUCT<{columns}>")
 
 
 def _format(given: Format | None, registered: RegisteredSchemas | None) -> dict[str, Any] | None:

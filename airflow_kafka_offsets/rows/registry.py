@@ -23,7 +23,7 @@ from urllib.request import Request, urlopen
 
 from airflow_kafka_offsets.errors import RegistryUnavailable, clean_text
 from airflow_kafka_offsets.rows.checks import avro, refuse
-from airflow_kafka_offsets.rows.config import Avro, Rows
+from airflow_kafka_offsets.rows.config import Avro, Debezium, Rows
 
 _AT_ONCE = 8
 
@@ -115,7 +115,8 @@ def schemas_of(rows: Rows, topics: Sequence[str], connect: Callable[[str], Regis
     :raises RegistryUnavailable: no answer in time, a missing right, or a text that is no schema.
     """
     found = {}
-    for name, given in (("value", rows.value), ("key", rows.key)):
+    value = rows.value.format if isinstance(rows.value, Debezium) else rows.value
+    for name, given in (("value", value), ("key", rows.key)):
         if isinstance(given, Avro) and given.registry is not None:
             subjects = [given.subject] if given.subject else [f"{topic}-{name}" for topic in topics]
             found[name] = registered_schemas(connect(given.registry), subjects, one_reader=given.schema is None)

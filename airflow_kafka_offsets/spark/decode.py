@@ -38,11 +38,15 @@ class Decoder:
 
     :param name: ``value`` or ``key``.
     :param given: its member in the job object; ``None``: it stays as bytes.
+    :param is_in_payload: JSON whose fields may also be inside of a field ``payload``.
     """
 
-    def __init__(self, records: DataFrame, name: str, given: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self, records: DataFrame, name: str, given: Mapping[str, Any] | None, *, is_in_payload: bool = False
+    ) -> None:
         self.name, self.given = name, given or {"format": "bytes"}
         self.raw, self.decoded = RAW[name], _DECODED[name]
+        self.is_in_payload = is_in_payload and self.given["format"] == "json"
         self._is_spark_3 = records.sparkSession.version.startswith("3.")
 
     def decode(self) -> Column:
@@ -65,7 +69,11 @@ class Decoder:
         """The value or the key as expressions see it."""
         decoded = f.col(self.decoded)
         inner = {"json": _CORRUPT, "avro": _END}.get(self.given["format"])
-        return (decoded if inner is None else decoded.dropFields(inner)).alias(self.name)
+        if inner is not None and self.is_in_payload:
+            decoded = f.coalesce(decoded["payload"], decoded.dropFields(inner, "payload"))
+        elif inner is not None:
+            decoded = decoded.dropFields(inner)
+        return decoded.alias(self.name)
 
     def reasons(self) -> Iterator[Column]:
         """Why a record is bad, in words; null where it is not. A record without a value is never bad."""

@@ -12,7 +12,7 @@ An expression that raises is its author's error and fails the batch. Spark canno
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
@@ -21,6 +21,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from airflow_kafka_offsets.spark import events
 from airflow_kafka_offsets.spark.batch import BAD, FATE, FILTERED, ROW, Batch, Written
 from airflow_kafka_offsets.spark.count import observed
 from airflow_kafka_offsets.spark.decode import RAW, SETTINGS, Decoder
@@ -51,14 +52,17 @@ class Fates:
     """
 
     def __init__(self, records: DataFrame, rows: Mapping[str, Any]) -> None:
-        self.decoders = [Decoder(records, name, rows[name]) for name in ("value", "key")]
+        self.has_events = rows.get("events") is not None
+        self.decoders = [Decoder(records, n, rows[n], is_in_payload=self.has_events) for n in ("value", "key")]
         self.visible = records.columns
         self.select = rows["select"]
         raw = [f.col(name).alias(RAW[name]) for name in RAW]
         others = [quoted(name) for name in records.columns if name not in RAW]
         bare = records.select(*others, *raw).select("*", *(decoder.decode() for decoder in self.decoders))
-        reason = f.coalesce(*self._reasons(rows), f.lit(None).cast("string")).alias(REASON)
-        fated = self._seen(bare).select(*map(quoted, bare.columns), reason)
+        seen = self._seen(bare)
+        of_events = events.reasons(seen.schema) if self.has_events else ()
+        reason = f.coalesce(*self._reasons(rows, of_events), f.lit(None).cast("string")).alias(REASON)
+        fated = seen.select(*map(quoted, bare.columns), reason)
         self.observation = Observation()
         is_bad = f"{REASON} != ''"
         counts = {"records": "count(1)", BAD: f"count_if({is_bad})", FILTERED: f"count_if({REASON} = '')"}
@@ -76,7 +80,8 @@ class Fates:
         :raises InvalidJob: two columns would have one name.
         """
         seen = self._seen(self.all.where(f.col(REASON).isNull())).select(*map(quoted, self.visible))
-        selected = self.select or [*self._default(seen.schema)]
+        default = events.columns if self.has_events else self._default
+        selected = [*(self.select or default(seen.schema)), *(events.added() if self.has_events else ())]
         own = [f.expr(text) for text in selected if text.strip().lower() not in SOURCE]
         rows = seen.select(*own, *(f.col(name) for name in SOURCE))
         names = [*map(str.lower, rows.columns), BATCH_COLUMN]
@@ -103,9 +108,10 @@ class Fates:
     def _seen(self, fated: DataFrame) -> DataFrame:
         return fated.select("*", *(decoder.seen() for decoder in self.decoders))
 
-    def _reasons(self, rows: Mapping[str, Any]) -> Iterator[Column]:
+    def _reasons(self, rows: Mapping[str, Any], of_events: Iterable[Column]) -> Iterator[Column]:
         for decoder in self.decoders:
             yield from decoder.reasons()
+        yield from of_events
         if rows["where"] is not None:
             yield f.when(~f.coalesce(f.expr(rows["where"]), f.lit(False)), "")
         for name, condition in rows["expect"].items():

@@ -1,54 +1,86 @@
-"""Entity tables: one row per key, merged from the log table behind the commit, by one MERGE per run.
+"""Entity tables: a merge moves one from Q(log table as it was) to Q(log table as it is), Q being :class:`Query`.
 
-A row has the batch, the commit of that batch (``kafka_commit``, the number of its entry), and the topic, partition and
-offset of the record that it comes from. A record replaces the row of its key only if its batch is later, or is the same
-one committed later; within a batch the highest offset counts. So a merge that is late, is repeated, or runs beside
-another one changes nothing that it must not: the format's own transaction refuses two MERGEs that touch the same rows,
-and the one that tries again finds the newer rows. Delta's ``txn`` would add a way to skip a merge in silence.
+Its receipt is in the same commit of the entity table: which version of the log table was read, and which batches were
+left out because nobody has committed them. So a merge ::
 
-- A deleted key keeps its row, with ``kafka_deleted`` true and its values null. Without it, a batch that is reprocessed
-  would bring back what a later batch has deleted.
-- A key with records in two partitions is refused: neither offset nor clock says which is newer. A row whose
-  ``partition`` is null is of none, and one without ``kafka_batch`` is older than every record.
-- A reprocessed batch that lacks a key which it had cannot say what the key was before: such keys are named in the log.
+    pins the entity table with its receipt → then the log table → asks the pipeline's log which batches count
+    → runs Q for the keys that these touch → publishes rows and receipt at once, if the entity table is as it was pinned
+
+Only new batches: their rows, and the rows that the entity table has of their keys. A corrected batch, or ``order_by``:
+the whole history of these keys. No receipt (a new table, or one whose history is gone): of all keys.
+
+What publishes:
+
+- Iceberg: a branch of the pinned snapshot, and ``fast_forward``, which refuses if ``main`` has moved.
+- Delta: a transaction whose version is that of the pinned table. Delta skips a late one in silence, so it looks whether
+  its token is there. A receipt does not count if behind its pinned version somebody else merged, or restored the table.
 """
 
 from __future__ import annotations
 
+import json
 import logging
-import re
+import random
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import sys
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import chain
 from typing import Any
 
+from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
-from airflow_kafka_offsets.spark.commits import Committed
-from airflow_kafka_offsets.spark.errors import InvalidJob
+from airflow_kafka_offsets.spark.arguments import parse
+from airflow_kafka_offsets.spark.commits import Commits
+from airflow_kafka_offsets.spark.decode import SETTINGS
+from airflow_kafka_offsets.spark.entity import GONE, SOURCE, SPLIT, TRUNCATE, Query
+from airflow_kafka_offsets.spark.errors import BatchError, InvalidJob, LateAttempt
+from airflow_kafka_offsets.spark.history import MERGED, Commit, commits
+from airflow_kafka_offsets.spark.objects import read_object
 from airflow_kafka_offsets.spark.sinks import plain_sink
 from airflow_kafka_offsets.spark.sinks.columns import quoted
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
-from airflow_kafka_offsets.spark.sinks.table import IN_THE_WAY, OVERTAKEN, TableSink, try_again
+from airflow_kafka_offsets.spark.sinks.table import TRIES, TableSink
+from airflow_kafka_offsets.spark.store import HadoopStore, Store
 
 log = logging.getLogger(__name__)
 
-COMMIT_COLUMN, DELETED = "kafka_commit", "kafka_deleted"
-SOURCE = ("topic", "partition", "offset")
-EXAMPLES = 5
-ISOLATION = "write.merge.isolation-level"
-_PLACE = "concat({0}topic, '-', {0}`partition`, ':', {0}offset)"
-_REFUSED = f"raise_error(concat('KEY_IN_TWO_PARTITIONS ', {_PLACE.format('t.')}, ' ', {_PLACE.format('s.')}, ' '))"
-_IN_TWO = re.compile(r"KEY_IN_TWO_PARTITIONS (\S+) (\S+)")
-_NEWER = (
-    f"(t.{BATCH_COLUMN} IS NULL OR s.{BATCH_COLUMN} > t.{BATCH_COLUMN} "
-    f"OR s.{BATCH_COLUMN} = t.{BATCH_COLUMN} AND s.{COMMIT_COLUMN} > t.{COMMIT_COLUMN})"
-)
-_ELSEWHERE = (
-    f"t.{BATCH_COLUMN} != s.{BATCH_COLUMN} AND t.`partition` IS NOT NULL "
-    "AND NOT (t.topic <=> s.topic AND t.`partition` <=> s.`partition`)"
-)
+EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
+
+class _Moved(Exception):
+    """Somebody else has committed to the entity table since it was pinned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What the log table has got since the entity table was merged.
+
+    :ivar pinned: the newest commit of the entity table; ``None``: it has none.
+    :ivar receipt: of the last merge; ``None``: the table has to be computed as a whole.
+    :ivar to: the place of the log table's newest commit.
+    :ivar batches: what was written, and is committed.
+    :ivar open: what nobody has committed yet, and the version that wrote it (``None``: not known any more).
+    :ivar former: keys that corrected batches had before; ``None``: all batches are newer than what was merged.
+    """
+
+    pinned: Commit | None
+    receipt: Mapping[str, Any] | None
+    to: list[int]
+    batches: Collection[str]
+    open: Mapping[str, int | None]
+    former: DataFrame | None = None
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether the whole history of the touched keys is read."""
+        return self.receipt is None or self.former is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,149 +88,212 @@ class Merge:
     """What is merged, and into which table.
 
     :ivar log: the table that the sink writes.
-    :ivar pipeline: the name that it carries.
-    :ivar keys: the columns that identify a row.
-    :ivar delete_when: a condition over the columns of the log table; ``None``: nothing is deleted.
+    :ivar mark: the name that the entity table carries: of no output of the pipeline, by whichever alias.
     """
 
     log: TableSink
     table: TableSink
-    pipeline: str
-    keys: tuple[str, ...]
-    delete_when: str | None
+    mark: str
+    query: Query
 
-    @classmethod
-    def of(cls, job: Mapping[str, Any], pipeline: str) -> Merge:
-        """:raises InvalidJob: the job object names no entity table."""
-        given, own = job.get("merge"), plain_sink(job["sink"], job["output"])
-        if given is None:
-            raise InvalidJob("Cannot merge", "The job object has no merge", "Give kafka_spark_batch merge=Merge(…)")
-        return cls(own, plain_sink(given["sink"]), pipeline, tuple(given["keys"]), given["delete_when"])
+    def run(self, spark: SparkSession, pipeline: Commits) -> list[str]:
+        """Merge what the entity table lacks; the keys of the batches that were merged.
 
-    def check(self, spark: SparkSession) -> None:
-        """:raises OtherOutput: the table is another pipeline's, or is no entity table."""
-        self.table.check(spark, self._mark)
-
-    def merged(self, spark: SparkSession) -> str | None:
-        """The key of the newest batch that was merged."""
-        table = self.table.read(spark)
-        return None if table is None else table.agg(f.max(BATCH_COLUMN)).collect()[0][0]
-
-    def written(self, spark: SparkSession, after: str | None) -> list[str]:
-        """The keys of later batches in the log table."""
-        rows = self.log.read(spark)
-        if rows is None:
-            return []
-        keys = rows.where(f.col(BATCH_COLUMN) > (after or "")).select(BATCH_COLUMN).distinct().collect()
-        return [row[0] for row in keys]
-
-    def newest(self, spark: SparkSession, batches: Sequence[Committed]) -> DataFrame:
-        """The last row of each key, read once.
-
-        :raises InvalidJob: the log table lacks a column, a row has no key, or a key is in two partitions.
+        :raises OtherOutput: the table is another pipeline's; or the log table has rows of another log.
+        :raises LateAttempt: a batch is being written again, or others commit to the entity table all the time.
+        :raises InvalidJob: the rows have no such keys, or a key is in two partitions.
         """
-        commits = spark.createDataFrame(
-            [(batch.key, batch.entry) for batch in batches], f"{BATCH_COLUMN} STRING, {COMMIT_COLUMN} INT"
-        )
-        rows = self.log.read(spark)
-        assert rows is not None
-        self._check_columns(rows.columns)
-        rows = rows.where(f.col(BATCH_COLUMN).isin([batch.key for batch in batches]))
-        place = f.struct("topic", "partition")
-        by_key = (
-            rows.join(f.broadcast(commits), BATCH_COLUMN)
-            .groupBy(*map(quoted, self.keys))
-            .agg(
-                f.max_by(f.struct("*"), f.struct(BATCH_COLUMN, "offset")).alias("kafka_row"),
-                (f.min(place) != f.max(place)).alias("kafka_split"),
-            )
-            .select("kafka_row.*", "kafka_split")
-            .withColumn(DELETED, f.coalesce(f.expr(self.delete_when or "false"), f.lit(False)))
-        )
-        first = [BATCH_COLUMN, COMMIT_COLUMN, DELETED]
-        kept = {name.lower() for name in (*first, *SOURCE, *self.keys, "kafka_split")}
-        others = [name for name in by_key.columns if name not in first]
-        values = (f.when(~f.col(DELETED), f.col(quoted(c))).alias(c) if c.lower() not in kept else quoted(c)
-                  for c in others)  # fmt: skip
-        found = by_key.select(*first, *values).localCheckpoint()  # MERGE reads it more than once
-        self._check_keys(found)
-        return found.drop("kafka_split")
+        self.table.check(spark, self.mark)
+        for tries in range(1, TRIES + 1):
+            pinned, receipt = self.pin(spark)  # before the log table: what was merged meanwhile is not merged again
+            changes = self.changes(spark, pipeline, pinned, receipt)
+            if changes is None:
+                return []
+            try:
+                self.publish(self.rows(spark, changes), changes)
+                return sorted(changes.batches)
+            except Exception as error:
+                if isinstance(error, BatchError) or self.pin(spark)[0] == pinned:
+                    raise
+            log.info("Somebody else has committed to %s meanwhile: the merge is tried again.", self.table.output)
+            time.sleep(random.uniform(0, min(5.0, 0.1 * 2**tries)))
+        what, cause = f"Cannot merge into {self.table.output}", "Others commit to it all the time"
+        raise LateAttempt(what, cause, "Retry the task")
 
-    def write(self, newest: DataFrame) -> None:
-        """:raises InvalidJob: a key has its row from another partition, or the table allows lost updates."""
-        why = f"Another driver has committed to {self.table.output} meanwhile: the merge is tried again."
+    def pin(self, spark: SparkSession) -> tuple[Commit | None, dict[str, Any] | None]:
+        """The newest commit of the entity table, and the receipt of its last merge."""
+        history = iter(()) if self.table.read(spark) is None else commits(spark, self.table)
+        head = next(history, None)
+        merged = next((commit for commit in chain([head] if head else [], history) if commit.receipt), None)
+        return head, None if merged is None or not self._holds(merged, history) else merged.receipt
+
+    def changes(
+        self, spark: SparkSession, pipeline: Commits, pinned: Commit | None, receipt: Mapping[str, Any] | None
+    ) -> Changes | None:
+        """What the log table has got since the receipt; ``None``: nothing that is committed."""
+        written, to = dict[str, int | None](), None
+        for commit in iter(()) if self.log.read(spark) is None else commits(spark, self.log):
+            to = to or commit.place
+            if receipt is not None and commit.place == receipt["read"]:
+                break
+            if commit.batch is not None:
+                written.setdefault(commit.batch, commit.place[0])
+        else:
+            receipt = None
+        if to is None:
+            return None
+        if receipt is None:  # also batches whose commits have expired
+            keys = self._at(spark, self.log, to).where(f"{BATCH_COLUMN} IS NOT NULL").select(BATCH_COLUMN).distinct()
+            written = {**dict.fromkeys(row[0] for row in keys.collect()), **written}
+        else:
+            written = {**receipt["open"], **written}
+        with ThreadPoolExecutor(8) as pool:
+            counts = dict(zip(written, pool.map(pipeline.counts, written, written.values()), strict=True))
+        batches = {key for key in written if counts[key]}
+        found = Changes(pinned, receipt, to, batches, {key: written[key] for key in written if not counts[key]})
+        if not batches or receipt is None or (not self.query.order_by and min(batches) > receipt["newest"]):
+            return found if batches else None
         try:
-            try_again(lambda: self._merge(newest), why, (*IN_THE_WAY, *OVERTAKEN))
+            before = self.query.touched(self._at(spark, self.log, receipt["read"]).where(_of(batches)))
+            return replace(
+                found, former=before.withColumns(dict.fromkeys(("at", "lost"), f.lit(None))).localCheckpoint()
+            )
         except Exception as error:
-            if found := _IN_TWO.search(str(error)):
-                cause = f"A key has its row from {found[1]} and a newer record at {found[2]}, of another partition"
-                remedy = f"If all that is to come is newer: UPDATE {self.table.name} SET `partition` = NULL"
-                raise InvalidJob(f"Cannot merge into {self.table.output}", cause, remedy) from error
-            raise
+            log.warning("%s as it was merged last is gone, so all is read: %s", self.log.output, str(error)[:300])
+            return self.changes(spark, pipeline, pinned, None)
 
-    def name_lost(self, spark: SparkSession, batches: Sequence[Committed]) -> None:
-        """Name the keys that only the old version of a reprocessed batch had: nothing says what they were before."""
-        for batch in (batch for batch in batches if batch.commits > 1):
-            which = f"{BATCH_COLUMN} = '{batch.key}' AND {COMMIT_COLUMN} < {batch.entry}"
-            table = self.table.read(spark)
-            assert table is not None
-            lost = table.where(which).select(*map(quoted, self.keys))
-            if count := lost.count():
-                first = ", ".join(str(tuple(row)) for row in lost.limit(EXAMPLES).collect())
-                log.warning(
-                    "Batch %d was reprocessed, and keys that it had are not in it any more: %d. Their rows in %s are "
-                    "those of its old version. The first of %s: %s. To remove them: DELETE FROM %s WHERE %s",
-                    batch.number, count, self.table.output, ", ".join(self.keys), first, self.table.name, which
-                )  # fmt: skip
-
-    @property
-    def _mark(self) -> str:
-        """An entity table carries another name than outputs of the pipeline: it is none, by whichever alias."""
-        return f"{self.pipeline}/merge"
-
-    def _merge(self, newest: DataFrame) -> None:
-        rows, properties = self.table.prepare(newest, self._mark)
-        if (level := properties.get(ISOLATION, "serializable")) != "serializable":
-            cause = f"{ISOLATION} is {level}: two merges at once could insert a key twice"
-            remedy = f"ALTER TABLE {self.table.name} SET TBLPROPERTIES ('{ISOLATION}' = 'serializable')"
+    def rows(self, spark: SparkSession, changes: Changes) -> DataFrame:
+        """The rows of the entity table for every key that has changed, read once; ``kafka_gone``: it has none."""
+        query, names = self.query, [*map(quoted, self.query.keys)]
+        rows = self._at(spark, self.log, changes.to).where(~_of(changes.open))
+        changed = rows if changes.receipt is None else rows.where(_of(changes.batches))
+        touched = query.touched(changed)
+        touched = (touched if changes.former is None else touched.union(changes.former)).localCheckpoint()
+        has_truncate = query.look(touched, self.log.output)
+        entity = None if changes.pinned is None else self._at(spark, self.table, changes.pinned.place)
+        keys = [touched.where(f"NOT {TRUNCATE}").select(*names)]
+        if has_truncate or changes.receipt is None:
+            keys += [
+                frame.select(*names) for frame in (entity, rows if changes.reads_all else None) if frame is not None
+            ]
+        all_keys = reduce(DataFrame.union, keys).dropna().distinct()
+        if entity is not None:
+            entity = entity.where(~_of(changes.batches))
+        if changes.reads_all:
+            log.info("Keys touched: %d. All rows that %s has of them are read.", all_keys.count(), self.log.output)
+        else:  # the rows of the entity table are older than all that is read: it is asked for what these lack
+            query = query if has_truncate else replace(query, truncate_when=None)
+            needed = (*names, *SOURCE, BATCH_COLUMN, *map(quoted, query.placeholders(rows.schema)))
+            entity = None if entity is None else entity.select(*dict.fromkeys(needed))
+        found = query.rows(all_keys, rows if changes.reads_all else changed, entity).localCheckpoint()
+        if not query.order_by and (split := found.where(SPLIT).select(*names).head()) is not None:
+            cause = f"{self.log.output} has rows of one key in two partitions, and nothing says which is newer: {split}"
+            remedy = 'Merge(order_by=["…"]) names columns that do; or produce each key to one partition'
             raise InvalidJob(f"Cannot merge into {self.table.output}", cause, remedy)
-        view = f"kafka_merge_{secrets.token_hex(4)}"
-        rows.createOrReplaceTempView(view)
-        values = {quoted(name): f"s.{quoted(name)}" for name in rows.columns}
-        merged = {quoted(name): f"s.{quoted(name)}" for name in newest.columns}  # other columns are the table's own
-        merged["`offset`"] = f"CASE WHEN {_ELSEWHERE} THEN CAST({_REFUSED} AS BIGINT) ELSE s.offset END"
+        return found.drop(SPLIT)
+
+    def publish(self, found: DataFrame, changes: Changes) -> None:
+        """:raises _Moved: the entity table is not as it was pinned."""
+        spark, token, before = found.sparkSession, secrets.token_hex(4), changes.receipt or {"newest": ""}
+        receipt = {
+            "read": changes.to,
+            "open": changes.open,
+            "newest": max(*changes.batches, before["newest"]),
+            "pinned": None if changes.pinned is None else changes.pinned.place,
+            "token": token,
+        }
+        fitted, _ = self.table.prepare(found.drop(GONE), self.mark)
+        view = f"kafka_merge_{token}"
+        found.to(StructType([*fitted.schema, found.schema[GONE]])).createOrReplaceTempView(view)
+        own = [quoted(name) for name in found.columns if name != GONE]  # other columns are the user's
+        every = [quoted(name) for name in fitted.columns]
+        merge = (
+            f"MERGE INTO {{}} AS t USING {view} AS s "
+            f"ON {' AND '.join(f't.{quoted(key)} = s.{quoted(key)}' for key in self.query.keys)} "
+            f"WHEN MATCHED AND s.{GONE} THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in own)} "
+            f"WHEN NOT MATCHED AND NOT s.{GONE} THEN INSERT ({', '.join(every)}) "
+            f"VALUES ({', '.join(f's.{name}' for name in every)})"
+        )
         try:
-            newest.sparkSession.sql(
-                f"MERGE INTO {self.table.name} AS t USING {view} AS s "
-                f"ON {' AND '.join(f't.{quoted(key)} = s.{quoted(key)}' for key in self.keys)} "
-                f"WHEN MATCHED AND {_NEWER} THEN UPDATE SET "
-                f"{', '.join(f'{name} = {value}' for name, value in merged.items())} "
-                f"WHEN NOT MATCHED THEN INSERT ({', '.join(values)}) VALUES ({', '.join(values.values())})"
-            )
+            (self._publish_delta if self.table.format == "delta" else self._publish_iceberg)(spark, merge, receipt)
         finally:
-            newest.sparkSession.catalog.dropTempView(view)
+            spark.catalog.dropTempView(view)
 
-    def _check_columns(self, columns: Sequence[str]) -> None:
-        present = {name.lower() for name in columns}
-        if missing := [key for key in self.keys if key.lower() not in present]:
-            cause = f"{self.log.output} has no column {', '.join(missing)}, which merge has as key"
-            raise InvalidJob("Cannot merge", cause, "Correct Merge(keys=…), or add it to Rows(select=…)")
-        if taken := present & {COMMIT_COLUMN, DELETED}:
-            cause = f"{self.log.output} has a column {', '.join(sorted(taken))}, which merge adds"
-            raise InvalidJob("Cannot merge", cause, "Rename it in Rows(select=…)")
+    def _publish_delta(self, spark: SparkSession, merge: str, receipt: Mapping[str, Any]) -> None:
+        version = 0 if receipt["pinned"] is None else receipt["pinned"][0] + 1
+        said = {"write.txnAppId": "kafka-offsets/merge", "write.txnVersion": str(version)}
+        said |= {"commitInfo.userMetadata": json.dumps({MERGED: receipt})}
+        try:
+            for name, value in said.items():
+                spark.conf.set(f"spark.databricks.delta.{name}", value)
+            spark.sql(merge.format(self.table.name))
+        finally:
+            for name in said:
+                spark.conf.unset(f"spark.databricks.delta.{name}")
+        head, now = self.pin(spark)
+        is_untouched = head is not None and head.place == receipt["pinned"]  # nothing was to be done
+        if not is_untouched and (now is None or now["token"] != receipt["token"]):
+            raise _Moved
 
-    def _check_keys(self, newest: DataFrame) -> None:
-        no_key = " OR ".join(f"{quoted(key)} IS NULL" for key in self.keys)
-        counts = [f"count_if({what})" for what in (no_key, "kafka_split")]
-        first = [f"min(CASE WHEN {what} THEN {_PLACE.format('')} END)" for what in (no_key, "kafka_split")]
-        without, split, first_without, first_split = newest.selectExpr(*counts, *first).collect()[0]
-        what = f"Cannot merge into {self.table.output}"
-        if without:
-            cause = f"A row of {self.log.output} has no {' or '.join(self.keys)}; the last one is {first_without}"
-            raise InvalidJob(what, cause, 'Leave such rows out, Rows(where="… IS NOT NULL"), and clear the run')
-        if split:
-            cause = (
-                f"Keys with rows of two partitions in {self.log.output}: {split:,}; one has its last at {first_split}"
-            )
-            remedy = "Produce each key to one partition; delete the older of these rows there, and retry"
-            raise InvalidJob(what, cause, remedy)
+    def _publish_iceberg(self, spark: SparkSession, merge: str, receipt: Mapping[str, Any]) -> None:
+        name, branch = self.table.name, f"kafka_merge_{receipt['token']}"
+        at = "" if receipt["pinned"] is None else f"AS OF VERSION {receipt['pinned'][0]}"
+        first = name.split(".")[0]
+        is_catalog = spark.conf.get(f"spark.sql.catalog.{first.strip('`')}", None) is not None
+        catalog = first if is_catalog else quoted(spark.catalog.currentCatalog())
+        try:
+            spark.sql(f"ALTER TABLE {name} CREATE BRANCH {branch} {at} RETAIN 1 DAYS")
+            spark.sql(merge.format(f"{name}.branch_{branch}"))
+            nothing = spark.table(name).limit(0).writeTo(f"{name}.branch_{branch}")
+            nothing.option(f"snapshot-property.{MERGED}", json.dumps(receipt)).append()
+            spark.sql(f"CALL {catalog}.system.fast_forward('{name}', 'main', '{branch}')")
+            spark.sql(f"ALTER TABLE {name} DROP BRANCH {branch}")
+        except ParseException as error:
+            cause, remedy = "Spark lacks Iceberg's SQL extensions", f"Set spark.sql.extensions={EXTENSIONS}"
+            raise InvalidJob(f"Cannot merge into {self.table.output}", cause, remedy) from error
+
+    def _holds(self, merged: Commit, before: Iterator[Commit]) -> bool:
+        """Whether the entity table was as the merge had pinned it, so that its receipt is true. Iceberg sees to that.
+
+        :param before: the commits before this one, the newest first.
+        """
+        pinned = (merged.receipt or {})["pinned"] or [-1, 0]
+        for commit in chain([merged], before) if self.table.format == "delta" else ():
+            if commit.place[0] <= pinned[0]:
+                return commit.place == pinned
+            if commit is not merged and commit.receipt is not None:
+                return False
+        return True
+
+    def _at(self, spark: SparkSession, table: TableSink, place: Sequence[int]) -> DataFrame:
+        return spark.sql(f"SELECT * FROM {table.name} VERSION AS OF {place[0]}")
+
+
+def _of(batches: Collection[str]) -> Any:
+    """Rows of these batches. A row of none is of no batch."""
+    return f.coalesce(f.col(BATCH_COLUMN).isin(*batches), f.lit(False))
+
+
+def merge_batches(spark: SparkSession, argv: Sequence[str] | None = None, store: Store | None = None) -> list[str]:
+    """Merge what the entity table lacks.
+
+    :param argv: the arguments of the batch's own job; by default ``sys.argv[1:]``.
+    :param store: the checkpoint location, if Spark cannot reach it.
+    :returns: the keys of the batches that were merged.
+    :raises InvalidJob: the job object has no merge, or see :meth:`Merge.run`.
+    """
+    arguments = parse(sys.argv[1:] if argv is None else argv)
+    store = HadoopStore(spark, arguments.root) if store is None else store
+    plan = read_object(store, f"{arguments.folder}/{arguments.entry}.json")
+    digest = None if arguments.job is None else arguments.job.rpartition("/")[2].removesuffix(".json")
+    job: dict[str, Any] = {} if arguments.job is None else read_object(store, arguments.job, digest)
+    if (given := job.get("merge")) is None:
+        raise InvalidJob("Cannot merge", "The job has no entity table", "Give kafka_spark_batch sink= and merge=")
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
+    own, mark = plain_sink(job["sink"], job["output"]), f"{plan['pipeline'].partition('/')[0]}/merge"
+    merge = Merge(own, plain_sink(given["sink"]), mark, Query.of(given))
+    merged = merge.run(spark, Commits(store, arguments.folder.partition("/batches/")[0], plan, own.output))
+    log.info("%s: batches merged: %s.", merge.table.output, ", ".join(merged) or "none, it has them all")
+    return merged

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from testbed import airflow_home
-from testbed.dag_runs import RunResult, load_dag, output_to, run_dag
+from testbed.dag_runs import RunResult, clear_tasks, continue_run, load_dag, output_to, run_dag
 from testbed.demo.shown import DemoFailed, step
 from testbed.java import Java
 from testbed.postgres import Postgres
@@ -56,6 +56,20 @@ class DemoAirflow:
         with output_to(self.log):
             result = run_dag(load_dag(DAGS / f"{dag}.py", f"kafka_{dag}"), conf=conf)
         if result.state != state:
+            raise DemoFailed(f"run {title} ended as {result.state}: {result.tasks}; see {self.log}")
+        return result
+
+    def clear(self, title: str, dag: str, run_id: str, task_id: str) -> RunResult:
+        """Clear a run from this task on, and run it to its end.
+
+        :raises DemoFailed: it did not succeed.
+        """
+        step(f"Cleared: run {title}")
+        with output_to(self.log):
+            loaded = load_dag(DAGS / f"{dag}.py", f"kafka_{dag}")
+            clear_tasks(loaded, run_id, task_id)
+            result = continue_run(loaded, run_id)
+        if result.state != "success":
             raise DemoFailed(f"run {title} ended as {result.state}: {result.tasks}; see {self.log}")
         return result
 

@@ -74,6 +74,8 @@ def test_every_mistake_is_named_at_once_with_its_parameter(dag: Any) -> None:
     merged = {"merge": Merge("/lake", ["id"]), "submit": lambda *_: None, "shard": (0, 2), "require_report": False}
     windows = {"start": Timestamp(), "end": Timestamp(), "sink": Iceberg("lake.a")}
     of_merge = problems(lambda: kafka_spark_batch("orders", topics="a", **merged, **windows))
+    in_order = {**windows, "sink": Delta("lake.a"), "merge": Merge("lake.b", ["id"], order_by=["lsn"])}
+    kafka_spark_batch("in_order", topics="a", **in_order)
     words = ("Iceberg.table", "windows", "shard=", "submit=", "require_report=False")
     assert [word for word, problem in zip(words, of_merge, strict=True) if word not in problem] == []
     connected = {"spark_connect": "c", "spark": {}, "submit": lambda *_: None, "application": "job.py"}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import InvalidRequest
-from airflow_kafka_offsets.rows.config import Avro, BadRecords, Delta, Iceberg, Json, Merge, Rows, Text
+from airflow_kafka_offsets.rows.config import Avro, BadRecords, Debezium, Delta, Iceberg, Json, Merge, Rows, Text
 
 RECORD = '{"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}]}'
 ALL = Rows(
@@ -48,13 +48,17 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
         (partial(BadRecords, Delta("/bad"), limit), f"BadRecords.limit is {limit!r}")
         for limit in (-1, True, "5", "101%", "%", 0.5)
     ),
-    (lambda: Rows(value="json"), r"Rows.value is 'json'; give Json\(…\), Avro\(…\), Text\(…\)"),  # type: ignore[arg-type]
+    (lambda: Rows(value="json"), r"Rows.value is 'json'; give Json\(…\), Avro\(…\), Text\(…\), Debezium\(…\)"),  # type: ignore[arg-type]
     (lambda: Rows(select="value.*"), r"Rows.select is 'value.\*'; give a list"),
     (lambda: Rows(select=[]), "Rows.select is empty"),
     (lambda: Rows(select=["value.id", ""]), "Rows.select is ''"),
     (lambda: Rows(where=" "), "Rows.where is ' '"),
     (lambda: Rows(expect=["value.id > 0"]), "Rows.expect is"),  # type: ignore[arg-type]
     (lambda: Rows(expect={"positive": ""}), r"Rows.expect\['positive'\] is ''"),
+    (lambda: Rows(value=Debezium(Json("id INT"))), r"Rows.key is None; give Json\(…\), Avro\(…\)"),
+    (lambda: Debezium(Text()), r"Debezium.format is Text\(\); give Json"),  # type: ignore[arg-type]
+    (lambda: Debezium(Json("id INT"), ""), "Debezium.placeholder is ''"),
+    (lambda: Merge("lake.a", ["id"], order_by="lsn"), r"Merge.order_by is 'lsn'; give a list"),
     (lambda: Merge("lake customers", ["id"]), "Merge.table is 'lake customers'; give table"),
     (lambda: Merge("./lake", ["id"]), "Merge.table is './lake', a relative path"),
     (lambda: Merge("lake.customers", "id"), r"Merge.keys is 'id'; give a list"),

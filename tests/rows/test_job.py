@@ -10,6 +10,7 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.rows.config import (
     Avro,
     BadRecords,
+    Debezium,
     Delta,
     Iceberg,
     Json,
@@ -42,8 +43,28 @@ def test_a_job_without_rows() -> None:
 def test_a_job_with_an_entity_table() -> None:
     job = job_object(Delta("/lake/orders"), merge=Merge("/lake//customers/", ("id",), "op = 'd'"))
     sink = job_object(Delta("/lake/customers", evolve="add"))["sink"]
-    assert job["merge"] == {"sink": sink, "keys": ["id"], "delete_when": "op = 'd'"}
+    words = {"delete_when": "op = 'd'", "truncate_when": None, "placeholder": None}
+    assert job["merge"] == {"sink": sink, "keys": ["id"], "order_by": [], **words}
     assert job_object(Iceberg("lake.orders"), merge=Merge("lake.x", ["id"]))["merge"]["sink"]["format"] == "iceberg"
+
+
+def test_debezium_is_an_envelope_around_the_columns_and_says_what_a_merge_does() -> None:
+    rows = Rows(value=Debezium(Json("id BIGINT, name STRING"), placeholder="?"), key=Json("id BIGINT"))
+    job = job_object(
+        Delta("/lake/changes"), rows, merge=Merge("/lake/customers", ["id"], order_by=["kafka_source.lsn"])
+    )
+    schema = job["rows"]["value"]["schema"]
+    assert schema.startswith("op STRING, after STRUCT<id BIGINT, name STRING>, source STRUCT<")
+    assert schema.partition(", payload STRUCT<")[2] == schema.partition(", payload ")[0] + ">"
+    assert job["rows"]["key"]["schema"] == "id BIGINT, payload STRUCT<id BIGINT>"
+    assert job["rows"]["events"] == "debezium"
+    merge = {name: job["merge"][name] for name in ("order_by", "delete_when", "truncate_when", "placeholder")}
+    deletes = "kafka_op IS NULL OR kafka_op = 'd'"
+    assert [*merge.values()] == [["kafka_source.lsn"], deletes, "kafka_op = 't'", "?"]
+    soft = job_object(Delta("/lake/changes"), rows, merge=Merge("/lake/customers", ["id"], "false"))
+    assert soft["merge"]["delete_when"] == "false"
+    avro = Rows(value=Debezium(Avro(RECORD)), key=Avro(RECORD))
+    assert job_object(Delta("/lake/changes"), avro)["rows"]["value"]["schema"] == RECORD
 
 
 @pytest.mark.parametrize(
@@ -67,6 +88,7 @@ def test_a_job_with_rows() -> None:
     assert job["rows"] == {
         "value": {"format": "json", "schema": "id BIGINT, at TIMESTAMP", "options": {"timestampFormat": "yyyy"}},
         "key": {"format": "avro", "schema": RECORD, "by_id": None},
+        "events": None,
         "select": ["value.*"],
         "where": "value.id > 0",
         "expect": {"late": "value.at > '2026-01-01'"},

@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from airflow_kafka_offsets.errors import InvalidRequest, RegistryUnavailable
-from airflow_kafka_offsets.rows.config import Avro, Json, Rows
+from airflow_kafka_offsets.rows.config import Avro, Debezium, Json, Rows
 from airflow_kafka_offsets.rows.registry import Registry, registered_schemas, schemas_of
 from testbed.registry_server import RegistryServer
 
@@ -50,6 +50,9 @@ def test_the_newest_version_and_the_text_of_every_id(registry: Registry) -> None
     rows = Rows(Avro(registry="lake"), key=Json("id INT"))
     found = schemas_of(rows, ["versions"], lambda connection: {"lake": registry}[connection])
     assert list(found) == ["value"]
+    assert found == schemas_of(
+        Rows(Debezium(Avro(registry="lake")), key=Json("id INT")), ["versions"], lambda _: registry
+    )
     assert json.loads(found["value"].schema) == json.loads(new)
     assert {number: json.loads(text) for number, text in found["value"].by_id.items()} == {
         ids[0]: json.loads(old),

@@ -17,9 +17,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.spark.jobs.merge_batches import merge_batches
 from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
-from airflow_kafka_offsets.spark.merge import Merge
+from airflow_kafka_offsets.spark.merge import Merge, merge_batches
 from airflow_kafka_offsets.spark.store import HadoopStore
 from testbed.leash import Leashed
 from testbed.topics import wait_for
@@ -31,8 +30,9 @@ CALLS: Mapping[str, tuple[type, str, str, bool]] = {
     "begun": (HadoopStore, "put", "begun", True),
     "written": (HadoopStore, "put", "report", False),
     "reported": (HadoopStore, "put", "report", True),
-    "before the merge": (Merge, "write", "", False),
-    "merged": (Merge, "write", "", True),
+    "before the merge": (Merge, "publish", "", False),
+    "before it is published": (SparkSession, "sql", "fast_forward", False),
+    "merged": (Merge, "publish", "", True),
 }
 """By moment: the method, what its first argument has in it, and whether the call has ended."""
 _JOBS: Mapping[bool, Callable[..., Any]] = {False: write_batch, True: merge_batches}

@@ -1,110 +1,88 @@
-"""Which batches a merge takes, on logs that the engine has written, in memory."""
+"""Which rows of the log table count, by the entries of their batches, in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.spark.commits import reached, read_commits, unmerged
+from airflow_kafka_offsets.spark.commits import Commits
 from airflow_kafka_offsets.spark.errors import LateAttempt, OtherOutput
-from airflow_kafka_offsets.store.memory import MemoryStore
-from tests.cluster.memory import InMemoryCluster
-from tests.engine.pipeline import TOPIC, Pipeline, tp
+from tests.spark.plans import encode
 
 OUTPUT = "delta:/lake/orders"
-STRAY = "0000000002-20200101T000000-aaaa"
+KEY = f"{7:010}-0123456789ab"
+PLAN = {"entry": "plan", "key": KEY}
 
 
-class CountingStore(MemoryStore):
-    requests = 0
+class Folder:
+    """A store in a folder."""
+
+    def __init__(self, root: Path, *entries: dict[str, Any], number: int = 7) -> None:
+        self.root, folder = root, root / f"orders/batches/{0:08}/{number:010}"
+        folder.mkdir(parents=True)
+        for k, entry in enumerate(entries, 1):
+            (folder / f"{k}.json").write_bytes(encode({"version": 1, **entry}))
 
     def get(self, name: str) -> bytes | None:
-        self.requests += 1
-        return super().get(name)
+        return (self.root / name).read_bytes() if (self.root / name).exists() else None
+
+    def put(self, name: str, data: bytes) -> None:
+        raise AssertionError(name)
+
+    def list(self, folder: str) -> list[str]:
+        return [file.name for file in (self.root / folder).iterdir()] if (self.root / folder).exists() else []
 
 
-@pytest.fixture
-def pipeline() -> Pipeline:
-    cluster = InMemoryCluster()
-    cluster.create_topic(TOPIC, 1)
-    return Pipeline(cluster, store=CountingStore(), output=OUTPUT)
+def commit(snapshot: str | None, output: str = OUTPUT, rows: int = 1) -> dict[str, Any]:
+    return {"entry": "commit", "output": output, "snapshot": snapshot, "rows": rows}
 
 
-def runs(pipeline: Pipeline, *numbers: int) -> None:
-    """Whole runs; one that was there before is cleared."""
-    for number in numbers:
-        pipeline.cluster.produce(tp(0), [0])
-        pipeline.whole_run(f"run{number}")
+def counts(
+    root: Path, *entries: dict[str, Any], version: int | None = 12, key: str = KEY, adopted: str = "", base: int = 0
+) -> bool:
+    store = Folder(root, *entries, number=7 - base)
+    plan = {"bases": [0, base], "adopted": {"lost": adopted}}
+    return Commits(store, "orders", plan, OUTPUT).counts(key, version)
 
 
-def todo(pipeline: Pipeline, own: int, after: int, output: str = OUTPUT, more: Sequence[str] = ()) -> list[str]:
-    """`<batch>/<entry of its commit>` of what a merge task takes, if all batches up to `after` were merged."""
-    newest = pipeline.log.newest()
-    assert newest is not None
-    keys = [pipeline.log.existing(number).plan.key for number in range(after + 1, newest.number + 1)]
-    found = unmerged(pipeline.store, "orders", own, after, [*more, *keys], output)
-    return [f"{batch.number}/{batch.entry}" for batch in found]
+@pytest.mark.parametrize(
+    ("entries", "version", "is_committed"),
+    [
+        ([PLAN], 12, False),
+        ([PLAN, PLAN], 12, False),
+        ([PLAN, commit("12")], 12, True),
+        ([PLAN, commit("12"), PLAN], 12, True),  # its run is cleared, and nothing is written yet
+        ([PLAN, commit("5"), PLAN, commit("12")], 12, True),
+        ([PLAN, commit("5", output="delta:/moved")], 12, False),
+        ([PLAN, commit("5")], None, True),  # the table's history does not say any more
+        ([PLAN, commit(None)], 12, True),
+    ],
+)
+def test_rows_count_that_the_last_commit_names(
+    tmp_path: Path, entries: list[dict[str, Any]], version: int | None, is_committed: bool
+) -> None:
+    assert counts(tmp_path, *entries, version=version) is is_committed
 
 
-def test_all_that_was_committed_since_in_order_and_nothing_twice(pipeline: Pipeline) -> None:
-    runs(pipeline, 1, 2, 3)
-    assert todo(pipeline, 3, 0) == todo(pipeline, 1, 0) == ["1/2", "2/2", "3/2"]
-    assert todo(pipeline, 3, 2) == ["3/2"]
-    assert todo(pipeline, 3, 3) == todo(pipeline, 1, 3) == []
+@pytest.mark.parametrize(
+    ("entries", "version"),
+    [([PLAN, commit("5")], 12), ([PLAN, commit("12"), PLAN, commit("15")], 12), ([PLAN, commit("5"), PLAN], None)],
+)
+def test_rows_that_another_attempt_has_written_since_are_refused(
+    tmp_path: Path, entries: list[dict[str, Any]], version: int | None
+) -> None:
+    with pytest.raises(LateAttempt, match="It is being written again"):
+        counts(tmp_path, *entries, version=version)
 
 
-def test_a_reprocessed_batch_is_taken_again_by_its_own_run(pipeline: Pipeline) -> None:
-    runs(pipeline, 1, 2, 3)
-    runs(pipeline, 1)
-    assert todo(pipeline, 1, 3) == ["1/4"]
-    assert todo(pipeline, 1, 2) == ["1/4", "3/2"]
-    assert todo(pipeline, 3, 2) == ["3/2"]
-    assert todo(pipeline, 2, 0) == ["1/4", "2/2", "3/2"]
-
-
-def test_what_is_being_written_ends_a_merge_and_fails_one_behind_it(pipeline: Pipeline) -> None:
-    runs(pipeline, 1, 2, 3)
-    pipeline.cluster.produce(tp(0), [0])
-    pipeline.drive(pipeline.work("run4"))
-    assert todo(pipeline, 3, 0) == ["1/2", "2/2", "3/2"]
-    pipeline.drive(pipeline.work("run2"))  # cleared
-    assert todo(pipeline, 1, 0) == ["1/2"]
-    for own in (2, 3):
-        with pytest.raises(LateAttempt, match=r"merge batch 2.*writing it again"):
-            todo(pipeline, own, 0)
-    assert todo(pipeline, 3, 2) == ["3/2"]  # its own run merges it when it has ended
-    runs(pipeline, 2)
-    assert todo(pipeline, 2, 3) == ["2/5"]  # the second claim is of the second clear
-    pipeline.work("run2")
-    with pytest.raises(LateAttempt, match="merge batch 2"):
-        todo(pipeline, 2, 3)
-
-
-def test_rows_in_another_table_are_left_to_the_run_that_wrote_them(pipeline: Pipeline) -> None:
-    runs(pipeline, 1, 2)
-    with pytest.raises(OtherOutput, match=rf"batch 1.*rows are in {OUTPUT}, and this run's sink is delta:/new"):
-        todo(pipeline, 2, 0, "delta:/new")
-
-
-def test_rows_of_another_log_are_not_merged_and_no_reason_to_go_on(pipeline: Pipeline) -> None:
-    runs(pipeline, 1, 2)
-    assert todo(pipeline, 2, 0, more=[STRAY, "0000000009-20200101T000000-aaaa", "x"]) == ["1/2", "2/2"]
-    store, newest = pipeline.store, pipeline.log.existing(2).plan.key
-    assert [reached(store, "orders", key, "t") for key in (None, newest)] == [0, 2]
-    for other in (STRAY, "", "0000000003-20261122022f"):
-        with pytest.raises(OtherOutput, match="UPDATE t SET kafka_batch = NULL"):
-            reached(store, "orders", other, "t")
-
-
-def test_a_merge_asks_no_more_of_a_long_log(pipeline: Pipeline) -> None:
-    asked = []
-    for newest in (3, 40):
-        first = 1 if newest == 3 else 4
-        runs(pipeline, *range(first, newest + 1))
-        assert isinstance(pipeline.store, CountingStore)
-        pipeline.store.requests = -2  # the key of the newest, for `written`
-        assert todo(pipeline, newest, newest - 1) == [f"{newest}/2"]
-        asked.append(pipeline.store.requests)
-    assert asked[0] == asked[1]
-    assert read_commits(pipeline.store, "orders", 41) is None
+def test_rows_of_another_log_count_if_a_person_has_adopted_them(tmp_path: Path) -> None:
+    other = f"{7:010}-fedcba987654"
+    with pytest.raises(OtherOutput, match=f"rows of batch {other}, and this log has no such batch"):
+        counts(tmp_path / "a", PLAN, commit("12"), key=other)
+    assert counts(tmp_path / "b", PLAN, commit("12"), key=other, adopted=f"{8:010}-x")
+    assert not counts(tmp_path / "c", PLAN, adopted=f"{8:010}-x")  # its own batches are asked for first
+    assert counts(tmp_path / "d", PLAN, commit("12"), base=5)
+    with pytest.raises(OtherOutput):
+        counts(tmp_path / "e", PLAN, key="x")

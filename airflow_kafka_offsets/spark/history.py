@@ -1,0 +1,66 @@
+"""What a table's own history says: of each commit, what its writer has said in it.
+
+Delta keeps that as ``userMetadata``, Iceberg as properties of the snapshot. Only commits whose changes the table has
+now are listed: what a ``RESTORE`` or a rollback has taken back is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
+from airflow_kafka_offsets.spark.sinks.table import TableSink
+
+MERGED = "kafka-offsets.merged"
+"""The receipt of a merge, in the commit of the entity table."""
+_DEPTHS = (20, 500, 2**31 - 1)  # how many commits Delta is asked for, if need be
+
+
+class Commit(NamedTuple):
+    """A commit of a table.
+
+    :ivar place: Delta's version, or the id of Iceberg's snapshot; and its time, which tells tables of one name apart.
+    :ivar batch: the key of the batch that it wrote.
+    :ivar receipt: of a merge; empty: it has taken commits back.
+    """
+
+    place: list[int]
+    batch: str | None
+    receipt: dict[str, Any] | None
+
+
+def commits(spark: SparkSession, table: TableSink) -> Iterator[Commit]:
+    """The newest first. No more of Delta's history is read than is asked for."""
+    return (_delta if table.format == "delta" else _iceberg)(spark, table.name)
+
+
+def _delta(spark: SparkSession, name: str) -> Iterator[Commit]:
+    columns = ("version", "unix_millis(timestamp) AS ms", "operation", "operationParameters AS given", "userMetadata")
+    below = 2**63
+    for depth in _DEPTHS:
+        rows = spark.sql(f"DESCRIBE HISTORY {name} LIMIT {depth}").selectExpr(*columns).collect()
+        for row in (row for row in rows if row.version < below):
+            below, is_restore = row.version, row.operation == "RESTORE"
+            said = json.loads(row.userMetadata) if (row.userMetadata or "").startswith("{") else {}
+            yield Commit([below, row.ms], said.get(BATCH_COLUMN), {} if is_restore else said.get(MERGED))
+            if is_restore:  # by a timestamp: nothing says what the table has
+                below = int(row.given.get("version") or -1) + 1
+        if len(rows) < depth:
+            return
+
+
+def _iceberg(spark: SparkSession, name: str) -> Iterator[Commit]:
+    spark.catalog.refreshTable(name)
+    heads = spark.sql(f"SELECT snapshot_id FROM {name}.refs WHERE name = 'main'").collect()
+    columns = "snapshot_id, parent_id, unix_millis(committed_at) AS ms, summary"
+    found = {row.snapshot_id: row for row in spark.sql(f"SELECT {columns} FROM {name}.snapshots").collect()}
+    row = found.get(heads[0][0]) if heads else None
+    while row is not None:
+        said = row.summary
+        batch = said.get("kafka-offsets.batch") or said.get("published-wap-id") or said.get("wap.id", "")
+        yield Commit([row.snapshot_id, row.ms], batch.partition("/")[0] or None, json.loads(said.get(MERGED, "null")))
+        row = found.get(row.parent_id)
