@@ -16,7 +16,6 @@ from airflow_kafka_offsets.store.memory import MemoryStore
 from tests.cluster.memory import InMemoryCluster, Log
 
 UNIT_MS, T0 = 60_000, 1_800_000_000_000
-FAR = 10**9
 
 
 class Program:

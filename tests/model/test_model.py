@@ -1,4 +1,4 @@
-"""Random worlds, fixed schedules and broken twins. ``MODEL_WORLDS``: how many worlds of each kind (20)."""
+"""Random worlds, fixed schedules and broken twins. ``MODEL_WORLDS``: how many worlds of each kind (16)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.model.scenes import SCENES, play
 from tests.model.twins import TWINS, noticed
 
 KINDS = ("sequence", "window")
-WORLDS, PART = int(os.environ.get("MODEL_WORLDS", "20")), 10
+WORLDS, PART = int(os.environ.get("MODEL_WORLDS", "16")), 8
 BY_SCENE = [(kind, name) for kind in KINDS for name, twin in TWINS[kind].items() if callable(twin.where)]
 BY_WORLDS = [(kind, name) for kind in KINDS for name, twin in TWINS[kind].items() if not callable(twin.where)]
 
