@@ -110,6 +110,7 @@ TWINS: dict[Kind, dict[str, Twin]] = {
         "a batch without records needs no job, whatever it had": _without(entries.Batch.has_records.fget, "any(plan.offsets for plan in self.plans)", "bool(self.plan.offsets)", _s.older_log_with_an_unfinished_batch_expires),
         "a lost log is not noticed": _without(begin.begin, "if not known <= {*named.batch} or", "if False or", _s.log_is_lost_behind_a_group),
         "keys begin anew after a lost log": _without(acts._acknowledge, "if behind > new.bases[-1]", "if False", _s.log_is_lost_and_nothing_remembers_it),
+        "a planner with a bug, and the commit does not check where a plan resumes": Twin(((sequence.plan_sequence, "position = dict(resumed.position)", "position = {tp: at._replace(offset=at.offset + (committed is not None)) for tp, at in resumed.position.items()}"), (commit._require_join, "if apart:", "if False:")), _s.next_batch_is_written_beside_a_rewrite),
         "clean removes headers": Twin(((clean._names, 'if "-" in name', ""), "behind"), _s.cleaned_planner_wakes_up),
     },
     "window": {
