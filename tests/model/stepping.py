@@ -27,7 +27,7 @@ class Program:
     :ivar speed: how likely it goes on when it is its turn.
     :ivar began: of each partition, its log start, its end and what the group held when the program began.
     :ivar group: what the group held when it last looked.
-    :ivar job, kafka: of a resolve: what is deployed.
+    :ivar job, kafka: of a resolve: what is deployed. ``created``: how many objects it has written.
     :ivar log_starts: of each partition, the log start and the time of the first record, when it asked for a time.
     """
 
@@ -39,6 +39,7 @@ class Program:
         self.group: Mapping[TopicPartition, CommittedOffset] = {}
         self.log_starts: dict[TopicPartition, tuple[int, int | None]] = {}
         self.verb, self.verbs = "", 0
+        self.created = 0
         self.job: Any = None
         self.kafka: Any = None
         self.greenlet = greenlet(self._run)
@@ -95,6 +96,8 @@ class SteppingStore(MemoryStore):
 
     def create(self, name: str, data: bytes) -> bool:
         pause(f"create {name}")
+        if (me := program()) is not None:
+            me.created += 1
         is_new = name not in self.objects
         created = super().create(name, data)
         if is_new:

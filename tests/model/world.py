@@ -12,11 +12,13 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
 from airflow_kafka_offsets.engine.commit import commit, needs_job
+from airflow_kafka_offsets.engine.dry_run import resolve_and_compare
 from airflow_kafka_offsets.engine.identity import Decided
 from airflow_kafka_offsets.engine.look import Answers
 from airflow_kafka_offsets.engine.marks import mark_of
@@ -351,7 +353,13 @@ class World:
         map_index = run.shard if request.shard else -1
         key = RunKey("dag", run.run_id, "orders", map_index)
         log = PipelineLog(run.pipeline.store, request.pipeline_id)
-        return resolve(request, key, log, kafka, AirflowOf(self, run, request.pipeline_id))
+        airflow = AirflowOf(self, run, request.pipeline_id)
+        if run.conf is not None and not is_quiet and self.rnd.random() < 0.1:
+            with suppress(KafkaOffsetsError):
+                resolve_and_compare(request, key, log, kafka, airflow, dry=True)
+            if me.created:
+                self.bad.append(f"a dry run of {run.name} has written")
+        return resolve(request, key, log, kafka, airflow)
 
     def _spark(self, run: Run, kafka: SteppingCluster, is_quiet: bool) -> None:
         work, given = run.work, run.given
