@@ -556,7 +556,7 @@ class World:
                 continue
             self.known.add((origin, tp))
             is_late = at.offset > self.kafka.log_of(tp).log_start_offset and self.origin(tp) == origin
-            if is_late and tp not in self.starts():
+            if is_late and tp not in self.starts() and origin not in self.unfair:
                 self.bad.append(f"{plan.key}: the new partition {tp} begins at {at.offset}")
             self.started[origin, tp] = at.offset
             self._excuse(origin, tp, at.offset)  # a new partition begins with its log
