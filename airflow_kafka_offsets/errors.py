@@ -327,7 +327,7 @@ class ClusterUnavailable(UnavailableError, code="AKO-501"):
 
 
 class NotAuthorized(ClusterUnavailable, code="AKO-502"):
-    """The cluster answers, and does not let this client do that; names the right that is missing."""
+    """The cluster denied the request: an ACL is missing; names the right."""
 
 
 class StoreUnavailable(UnavailableError, code="AKO-503"):

@@ -57,7 +57,7 @@ def parameters() -> str:
         "Settings of Airflow: `[kafka_offsets] checkpoint_location` "
         "(`AIRFLOW__KAFKA_OFFSETS__CHECKPOINT_LOCATION`). In the conf of a run: "
         '`{"kafka_offsets": {"window": ["2026-11-20T10:00:00Z", "2026-11-20T11:00:00Z"]}}` and '
-        "the acts that refusals print.\n"
+        "[acts](acts.md).\n"
     )
     return f"{MADE}\n{head}\n{''.join(sections)}".rstrip() + "\n"
 
@@ -123,12 +123,13 @@ def _line(text: str) -> str:
 _COMMAND_LINE = """\
 # Command line
 
-`kafka-offsets` asks and acts from a terminal.
+`kafka-offsets` looks from a terminal.
 
 - The cluster is `--kafka-config-id ID` (an Airflow connection), `--client-config FILE` (librdkafka's settings, as
   `key=value` or JSON), or `--bootstrap-servers HOST:PORT`, with any number of `--config KEY=VALUE`.
 - The log is `--checkpoint-location URI`, by default as Airflow is configured.
-- What writes is a dry run that shows before and after, unless you add `--execute`.
+- It only looks. `clean` alone removes something, and only with `--execute`; a person decides by the conf of a run:
+  [Acts](acts.md).
 - `--output json` prints JSON alone on standard output. Messages go to standard error.
 - Exit status: 0 done; 1 refused because of the data or the group; 2 the request is wrong; 3 the cluster or the
   checkpoint location could not be asked.

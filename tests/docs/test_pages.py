@@ -71,6 +71,12 @@ def test_readme_is_one_screen() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 75
 
 
+def test_every_error_is_in_the_table_of_a_red_run() -> None:
+    rows = re.findall(r"^\| ([\d, ]+) \|", (DOCS / "red-run.md").read_text(), re.MULTILINE)
+    named = sorted(code for row in rows for code in row.split(", "))
+    assert named == sorted(page.stem[4:] for page in (ROOT / "airflow_kafka_offsets" / "errors").glob("AKO-*.md"))
+
+
 def test_the_glossary_has_at_most_25_words() -> None:
     rows = re.findall(r"^\| (?!word|-)(.+?) \|", (DOCS / "glossary.md").read_text(), re.MULTILINE)
     assert len(rows) <= 25
