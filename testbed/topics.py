@@ -9,7 +9,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 DEADLINE_S = 60.0  # against hanging, on a machine that is busy
@@ -84,6 +91,11 @@ class Topics:
             "the log start offsets have moved",
             lambda: all(self.offset_bounds(t)[p][0] >= offset for (t, p), offset in before.items()),
         )
+
+    def move_group(self, group: str, topic: str, partition: int, offset: int) -> None:
+        """Commit an offset for a group, as another program would."""
+        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition, offset)])
+        self.admin().alter_consumer_group_offsets([asked])[group].result(30)
 
     def offset_bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """(log start offset, high watermark) of each partition; empty for a topic that does not exist.

@@ -3,11 +3,13 @@
 Both have one home and one database, so Airflow's pages show every run of the demo.
 """
 
+import json
 import os
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from testbed import airflow_home
 from testbed.dag_runs import RunResult, clear_tasks, continue_run, load_dag, output_to, run_dag
@@ -53,6 +55,7 @@ class DemoAirflow:
         :raises DemoFailed: it ended in another state.
         """
         step(f"Run {title}")
+        self._read = self.log.stat().st_size if self.log.exists() else 0
         with output_to(self.log):
             result = run_dag(load_dag(DAGS / f"{dag}.py", f"kafka_{dag}"), conf=conf)
         if result.state != state:
@@ -72,6 +75,18 @@ class DemoAirflow:
         if result.state != "success":
             raise DemoFailed(f"run {title} ended as {result.state}: {result.tasks}; see {self.log}")
         return result
+
+    def printed_conf(self) -> dict[str, Any]:
+        """The first conf to copy that the last run's log has.
+
+        :raises DemoFailed: it has none.
+        """
+        text = self.log.read_text()[self._read :]
+        begin = text.find('{"kafka_offsets"')
+        if begin < 0:
+            raise DemoFailed(f"the last run printed no conf; see {self.log}")
+        conf: dict[str, Any] = json.JSONDecoder().raw_decode(text[begin:])[0]
+        return conf
 
     def with_scheduler(self) -> StandaloneAirflow:
         """Start Airflow's processes; no run may be in this process afterwards."""

@@ -1,5 +1,6 @@
 """Part 1: batches in sequence into a Delta table, with a killed Spark and a check that fails."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from testbed.spark_killer import SparkKiller
 from testbed.topics import Topics
 
 PARTITIONS, FILLED = 6, 5  # the sixth partition stays empty
-FIRST, MORE, KILLED, REJECTED = 60_000, 20_000, 24_000, 12_000
+FIRST, MORE, KILLED, REJECTED, LATER = 60_000, 20_000, 24_000, 12_000, 8_000
 
 
 class Batches:
@@ -33,6 +34,8 @@ class Batches:
         self._produce(REJECTED)
         self._rejected_run("5: a check after Spark fails", expected=REJECTED)
         self._plain_run("6: the same batch again", expected=0)
+        self._produce(LATER)
+        self._moved_group("7: somebody has moved the group", "8: with the conf that it prints", expected=LATER)
 
     def claims(self) -> list[Claim]:
         ends = {number: end for number, (_, end) in self.kafka.offset_bounds(self.topic).items()}
@@ -75,6 +78,16 @@ class Batches:
             raise DemoFailed(f"run {title}: {batch} was begun {attempts} times, expected 2; see {self.airflow.log}")
         step(f"  Airflow's retry read {batch} again, from the same offsets")
         self._row(title, result, before, expected, jobs=2)
+
+    def _moved_group(self, refused: str, accepted: str, *, expected: int) -> None:
+        """A run that is refused, and one with the conf that the first one has printed."""
+        before = self._total()
+        self.kafka.move_group(self.topic, self.topic, 0, 0)
+        self._row(refused, self._run(refused, {}, "failed"), before, expected=0, jobs=0)
+        conf = self.airflow.printed_conf()
+        step(f"  Refused, and nothing was overwritten. It prints: {json.dumps(conf)}")
+        conf["kafka_offsets"]["reason"] = "another program has moved the group by mistake"
+        self._row(accepted, self._run(accepted, conf), before, expected)
 
     def _run(self, title: str, conf: Mapping[str, object], state: str = "success") -> RunResult:
         return self.airflow.run(title, "hourly_batch", conf, state)

@@ -25,9 +25,9 @@ class Orders:
         step(f"Topic {self.topic}: orders as JSON, one in {ONE_BAD_IN} is corrupt")
         self.kafka.create_topic(self.topic, PARTITIONS)
         self._produce(FIRST)
-        self._run("7: orders into a Delta table", {})
+        self._run("9: orders into a Delta table", {})
         self._produce(MORE, discount="0.50")
-        self._run("8: a column is added", {"schema": WITH_DISCOUNT})
+        self._run("10: a column is added", {"schema": WITH_DISCOUNT})
 
     def claims(self) -> list[Claim]:
         rows, bad = rows_of_delta(self.table), self._bad()

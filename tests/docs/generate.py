@@ -190,6 +190,8 @@ def errors() -> str:
         code, name = title.split()
         rows.append((f"[{code}](#{title.lower().replace(' ', '-')})", f"`{name}`"))
         text = re.sub(r"^## Why\n.*?(?=^## |\Z)", "", text, flags=re.MULTILINE | re.DOTALL)  # for a page that is alone
+        text = text.replace("## What to do\n\n", "")
+        text = re.sub(r" (Exit status \d+|Nothing was (written|changed))\.", "", text)
         body = re.sub(r"^## (.+)$", r"**\1**", text, flags=re.MULTILINE).replace("# ", "## ", 1)
         sections.append(body.rstrip() + "\n\n")
     head = (
