@@ -7,16 +7,15 @@ Kafka, or with the log of the pipeline that wrote the table.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 import click
 
 from airflow_kafka_offsets.broker.protocol import SEEKS
 from airflow_kafka_offsets.cli.call import CHECKPOINT, CLUSTER, Call, command, option
 from airflow_kafka_offsets.cli.printing import Answer, Row, Table, say
-from airflow_kafka_offsets.cli.table_audit import Fate, Found, Run, Stretch, doubled, gaps, look_up, query, read_answer
+from airflow_kafka_offsets.cli.table_audit import Found, Run, Stretch, doubled, gaps, look_up, query, read_answer
 from airflow_kafka_offsets.cli.world import read_text
 from airflow_kafka_offsets.engine.history import decision_row
 from airflow_kafka_offsets.errors import InvalidRequest, counted
@@ -50,7 +49,7 @@ def audit(call: Call) -> Answer:
     try:
         found = read_answer(read_text(file.removeprefix("@")))
     except ValueError as error:
-        raise InvalidRequest((f"The answer {error}.",)) from None
+        raise InvalidRequest((f"@FILE {error}.",)) from None
     if call["ends"]:
         return _ends(found)
     return _beside_kafka(call, found) if pipeline is None else _beside_the_log(call, found)
@@ -114,12 +113,10 @@ def _beside_kafka(call: Call, found: Found) -> Answer:
         records = sum(of_tp[-1].end_offset - of_tp[0].start_offset for of_tp in of_partition)
         say(f"There are {len(missing):,} gaps: what lies between the first and the last one of each partition is read, "
             f"up to {counted(records, 'record')}.")  # fmt: skip
-    fates: list[Fate] = []
+    rows = [_stretch_row(stretch, doubled=stretch.size) for stretch in surplus]
     if missing:
         with call.cluster() as kafka:
-            fates = list(look_up(kafka, missing, found.runs))
-    rows = [_stretch_row(f.gap, **dict(zip(_WORDS, f[1:], strict=False))) for f in fates]
-    rows += [_stretch_row(stretch, doubled=stretch.size) for stretch in surplus]
+            rows += [_stretch_row(gap, **counts) for gap, counts in look_up(kafka, missing, found.runs)]
     by_day = grouped(((row["partition"], row["day"]), row) for row in rows)
     days = [{"partition": tp, "day": day, **_totals(of_day)} for (tp, day), of_day in by_day.items()]
     totals, size = _totals(rows), sum(run.end_offset - run.start_offset for run in found.runs)
@@ -140,9 +137,8 @@ def _stretch_row(stretch: Stretch, **counts: int) -> Row:
     return {"partition": str(stretch.tp), **ends, **dict.fromkeys(_WORDS, 0), **counts}
 
 
-def _totals(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    kept = list(rows)
-    return {word: sum(row[word] for row in kept) for word in _WORDS}
+def _totals(rows: Sequence[Row]) -> dict[str, int]:
+    return {word: sum(row[word] for row in rows) for word in _WORDS}
 
 
 def _batches(found: Found) -> list[Row]:
@@ -205,9 +201,10 @@ def _beside_the_log(call: Call, found: Found) -> Answer:
 
 def _reported(log: PipelineLog, batch: Batch) -> Mapping[TopicPartition, int] | None:
     """The rows that the last attempt has counted. ``None``: the pipeline asks for no report."""
-    if not batch.plan.require_report or not batch.attempts:
-        return None if not batch.plan.require_report else {}
-    return {tp: counts.rows for tp, counts in log.report(batch, batch.attempts[-1]).counts.items()}
+    if not batch.plan.require_report:
+        return None
+    reports = [log.report(batch, attempt) for attempt in batch.attempts[-1:]]
+    return {tp: counts.rows for report in reports for tp, counts in report.counts.items()}
 
 
 def _compare(body: PlanBody, rows: Mapping[TopicPartition, int] | None, found: Sequence[Run]) -> Iterator[Row]:

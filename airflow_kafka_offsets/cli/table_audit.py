@@ -165,22 +165,13 @@ def doubled(runs: Iterable[Run]) -> Iterator[Stretch]:
 # ── what Kafka says of the gaps ───────────────────────────────────────────────────────────────────────────────────────
 
 
-class Fate(NamedTuple):
-    """What became of the offsets of a gap.
+def look_up(kafka: Cluster, found: Sequence[Stretch], runs: Iterable[Run]) -> Iterator[tuple[Stretch, dict[str, int]]]:
+    """Ask Kafka about gaps, and about nothing else. Of the offsets of each gap, how many are
 
-    :ivar lost: Kafka still has records there.
-    :ivar never_there: it has none: compacted, transaction markers, aborted.
-    :ivar cannot_be_told: below the log start, or in a transaction that is open, or of another topic of this name.
+    - ``lost``: Kafka still has records there;
+    - ``never_there``: it has none: compacted, transaction markers, aborted;
+    - ``cannot_be_told``: below the log start, or in a transaction that is open, or of another topic of this name.
     """
-
-    gap: Stretch
-    lost: int
-    never_there: int
-    cannot_be_told: int
-
-
-def look_up(kafka: Cluster, found: Sequence[Stretch], runs: Iterable[Run]) -> Iterator[Fate]:
-    """Ask Kafka about gaps, and about nothing else."""
     topics = TopicList(tuple(sorted({gap.tp.topic for gap in found})), all_exist=False)
     partitions = {gap.tp for gap in found} & set(kafka.describe(topics).partitions)
     logs = take_snapshots(kafka, partitions, "read_committed") if partitions else {}
@@ -198,4 +189,5 @@ def look_up(kafka: Cluster, found: Sequence[Stretch], runs: Iterable[Run]) -> It
         lost = counts.get((tp, readable), 0)
         seen = readable.end_offset - max(readable.start_offset, later.get(tp, 0))
         never_there = max(0, seen - lost)
-        yield Fate(gap, lost, never_there, gap.size - lost - never_there)
+        cannot_be_told = gap.size - lost - never_there
+        yield gap, {"lost": lost, "never_there": never_there, "cannot_be_told": cannot_be_told}

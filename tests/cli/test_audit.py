@@ -258,7 +258,7 @@ def test_the_ends_are_where_a_pipeline_continues(cluster: InMemoryCluster, run: 
         ("audit orders --table lake", "What to audit?"),
         ("audit --table lake --since 2026-11-20", "--since needs --day"),
         ("audit --table lake --day t.ts --since yesterday", "'yesterday' does not match the format '%Y-%m-%d'"),
-        ("audit @/no/such/file", "The answer names the file '/no/such/file'"),
+        ("audit @/no/such/file", "@FILE names the file '/no/such/file'"),
     ],
 )
 def test_a_call_that_cannot_be_answered_says_why(run: Run, words: str, message: str) -> None:

@@ -98,6 +98,13 @@ def test_a_command_exists_with_these_options(where: str, line: str) -> None:
     command.make_context(name, rest, parent=context).close()
 
 
+def test_a_command_that_asks_kafka_names_the_cluster() -> None:
+    lines = [line for _, line in commands("kafka-offsets") if re.match(r"kafka-offsets (plan|lag) .", line)]
+    assert len(lines) >= 4
+    named = ("--kafka-config-id", "--bootstrap-servers", "--client-config")
+    assert [line for line in lines if not any(option in line for option in named)] == []
+
+
 def test_commands_of_airflow_exist_with_these_options() -> None:
     from airflow.cli.cli_parser import get_parser
 
