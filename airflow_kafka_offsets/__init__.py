@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.offsets import GroupOffsets as GroupOffsets
     from airflow_kafka_offsets.offsets import SpecificOffsets as SpecificOffsets
     from airflow_kafka_offsets.offsets import Timestamp as Timestamp
+    from airflow_kafka_offsets.operators.batch import KafkaSparkBatchOperator as KafkaSparkBatchOperator
     from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator as CommitOffsetsOperator
     from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator as ResolveStartupOffsetsOperator
     from airflow_kafka_offsets.operators.submit import SparkSubmitBatchOperator as SparkSubmitBatchOperator
@@ -45,6 +46,7 @@ _PUBLIC = {
     "Json": "rows.config",
     "KafkaLagTrigger": "triggers.lag",
     "KafkaOffsetsHook": "hooks.kafka_offsets",
+    "KafkaSparkBatchOperator": "operators.batch",
     "Merge": "rows.config",
     "PartitionDiscoverySensor": "sensors.partition_discovery",
     "ResolveStartupOffsetsOperator": "operators.resolve",

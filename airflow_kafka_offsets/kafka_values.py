@@ -151,12 +151,21 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True, order=True)
 class RunKey:
-    """The task instance that a plan is made for; a retry or a clear is the same run."""
+    """Who does a batch; a retry or a clear is the same run.
+
+    :ivar task_id: the task that does the whole batch, or the group whose tasks do.
+    :ivar clears: how often the DAG run was cleared before: tells a retry from a clear.
+    """
 
     dag_id: str
     run_id: str
     task_id: str
     map_index: int = -1
+    clears: int = field(default=0, compare=False)
+
+    def retries(self, other: RunKey | None) -> bool:
+        """Whether this is a try of the same run, and no clear came between."""
+        return other == self and other.clears == self.clears
 
     def __str__(self) -> str:
         mapped = f"[{self.map_index}]" if self.map_index >= 0 else ""

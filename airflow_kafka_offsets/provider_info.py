@@ -28,7 +28,7 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "operators": modules(
-            *("operators.task_group", "operators.resolve", "operators.submit", "operators.connect"),
+            *("operators.batch", "operators.task_group", "operators.resolve", "operators.submit", "operators.connect"),
             *("operators.commit", "operators.merge"),
         ),
         "sensors": modules("sensors.partition_discovery", "sensors.window_complete"),

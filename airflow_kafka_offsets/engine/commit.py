@@ -68,9 +68,9 @@ def commit(given: PlanReference, log: PipelineLog, kafka: Cluster) -> Committed:
 
 
 def needs_job(given: PlanReference, log: PipelineLog, kafka: Cluster) -> bool:
-    """Whether a Spark job has to be submitted: not for a batch that verifies and whose records are gone.
+    """Whether a Spark job has to be submitted: not for a batch that verifies, in a retry or if its records are gone.
 
-    One whose records are there is written again, so that corrected code counts.
+    Else one whose records are there is written again, so that corrected code counts.
     """
     if not given.starts_job or given.is_left:
         return given.starts_job
@@ -78,8 +78,11 @@ def needs_job(given: PlanReference, log: PipelineLog, kafka: Cluster) -> bool:
     if not batch.plan.require_report or batch.is_cleaned:
         return True
     body = log.body(batch)
+    verdict = verify(batch, body, log.report)
+    if given.is_retry and verdict.report is not None and verdict.report.job == given.job:
+        return not verdict.is_verified
     is_expired = Answers(kafka, batch.plan.isolation_level).gone(batch.plan, body) == "expired"
-    return not (is_expired and verify(batch, body, log.report).is_verified)
+    return not (is_expired and verdict.is_verified)
 
 
 def _entry(given: PlanReference, log: PipelineLog, batch: Batch, body: PlanBody, report: Report | None) -> Commit:

@@ -224,7 +224,8 @@ def _continue(turn: Turn, batch: Batch) -> ResolvedBatch | None:
         return _append(turn, later_plan(turn.look, turn.log, identity, turn.run, batch, body, committed), batch, body)
     if plan.by != turn.run:
         return _append(turn, replace(plan, by=turn.run, at_ms=turn.request.now_ms), batch, body)
-    return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=batch.has_records)
+    is_retry = turn.run.retries(plan.by)
+    return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=batch.has_records, is_retry=is_retry)
 
 
 def _write_again(turn: Turn, batch: Batch) -> ResolvedBatch | NoBatch | None:
@@ -233,6 +234,8 @@ def _write_again(turn: Turn, batch: Batch) -> ResolvedBatch | NoBatch | None:
     if batch.is_cleaned:
         return NoBatch(f"{batch} is committed and was cleaned; it is left as it is.")
     body = turn.log.body(batch)
+    if batch.is_closed and turn.run.retries(batch.commits[-1].by):
+        return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=False)
     if plan.cluster_id != identity.cluster_id or plan.output != identity.output:
         return NoBatch(f"{batch} was committed into {plan.output}, which is no longer the output; it is left there.")
     if turn.look.gone(plan, body):

@@ -30,6 +30,7 @@ class PlanReference:
     :ivar starts_job: whether a Spark job has to run.
     :ivar is_rewrite: the batch is committed, and this run writes it again.
     :ivar is_left: the batch is committed and its records are gone: the job only looks whether its rows are there.
+    :ivar is_retry: an earlier try planned it, and no clear has come since: what it has written counts.
     :ivar job: the digest of the job object; ``None``: the job is the user's own.
     :ivar by_window: other batches of the pipeline may be written at the same time.
     """
@@ -44,6 +45,7 @@ class PlanReference:
     starts_job: bool
     is_rewrite: bool = False
     is_left: bool = False
+    is_retry: bool = False
     job: str | None = None
     kafka_config_id: str = "kafka_default"
     offsets: int = 0
@@ -80,6 +82,7 @@ class ResolvedBatch:
     run: RunKey
     starts_job: bool
     is_left: bool = False
+    is_retry: bool = False
 
     @property
     def key(self) -> str:
@@ -110,6 +113,7 @@ class ResolvedBatch:
             starts_job=self.starts_job,
             is_rewrite=self.batch.is_committed,
             is_left=self.is_left,
+            is_retry=self.is_retry,
             job=job,
             kafka_config_id=kafka_config_id,
             offsets=plan.offsets,

@@ -27,7 +27,8 @@ def run_key(context: Any, name: str) -> RunKey:
     :param name: the id of the task that does the whole batch, or of the group whose tasks do.
     """
     ti = context["ti"]
-    return RunKey(ti.dag_id, ti.run_id, name, -1 if ti.map_index is None else ti.map_index)
+    clears = context["dag_run"].clear_number or 0
+    return RunKey(ti.dag_id, ti.run_id, name, -1 if ti.map_index is None else ti.map_index, clears)
 
 
 def run_context(context: Any, pipelines: Collection[str] | None = None) -> RunContext:

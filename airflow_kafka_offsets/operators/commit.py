@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, BaseOperator
+from airflow.providers.common.compat.sdk import AirflowSkipException
+from airflow.sdk import Asset, BaseOperator, XComArg
 
+from airflow_kafka_offsets.errors import InvalidRequest, ReadNotVerified
 from airflow_kafka_offsets.hooks.run import SUMMARY_XCOM, failing_at_once
 from airflow_kafka_offsets.operators.lineage import TellsLineage
 
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.engine.work import PlanReference
     from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 
+_LOG = logging.getLogger(__name__)
+_RULES = ("all_success", "none_failed", "none_failed_min_one_success")
 OF_SPARK_TASK = {"arguments", "formats"}
 """What the XCom ``plan`` has for the Spark task, beside what the commit needs."""
 
@@ -24,11 +29,15 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
     It fails, and commits nothing, if the report does not match the plan, if the batch was planned again, or if somebody
     else wrote to the group. A retry is safe. Whether a report is required stands in the plan.
 
+    With trigger rule ``none_failed`` it skips itself if the resolve task was skipped, and fails if another task just
+    before it was. Rules by which it would commit what Spark did not write are refused.
+
     XComs: ``return_value``, the figures ``{"read", "bad", "filtered", "lost", "skipped", "lag"}``; ``summary``, in
     words. Each asset of ``outlets`` gets an event whose extra has the ``batch_key``; a run without a batch publishes
     none.
 
     :param plan: the resolve task's XCom: ``resolve.output["plan"]``.
+    :raises InvalidRequest: when the DAG is parsed: the trigger rule.
     """
 
     template_fields: Sequence[str] = ("plan",)
@@ -37,21 +46,50 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
     def __init__(self, *, plan: Mapping[str, Any] | Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.plan = plan
+        if self.trigger_rule not in _RULES:
+            problem = f"trigger_rule of task {self.task_id!r} is {self.trigger_rule.value!r}, which may commit what "
+            raise InvalidRequest((f"{problem}Spark did not write; give all_success.",))
 
     def execute(self, context: Any) -> dict[str, Any]:
-        from airflow_kafka_offsets.engine.commit import commit
-        from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
-        from airflow_kafka_offsets.hooks.metrics import measured_commit
-
         with failing_at_once():
-            given = given_of(self.plan)
-            log, hook = log_of(given), KafkaOffsetsHook(given.kafka_config_id)
-            with hook.open_cluster() as cluster, measured_commit(log, given.batch, cluster) as lag:
-                done = commit(given, log, cluster)
-        context["ti"].xcom_push(key=SUMMARY_XCOM, value=done.summary)
-        self.log.info(done.summary)
-        name_batch(self, context, done.key)
-        return {**done.figures, **lag}
+            figures = commit_batch(self.plan, context)
+        name_batch(self, context, self.plan["key"])
+        return figures
+
+    def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
+        """Where resolve was skipped there is no plan to render."""
+        if self.trigger_rule != "all_success":
+            with failing_at_once():
+                self._require_upstream(context["ti"])
+        super().render_template_fields(context, jinja_env)
+
+    def _require_upstream(self, ti: Any) -> None:
+        """:raises ReadNotVerified: a task before the commit was skipped, and the batch is not known to be good."""
+        asked = {"dag_id": ti.dag_id, "run_ids": [ti.run_id], "states": ["skipped"]}
+        asked |= {"map_index": ti.map_index} if (ti.map_index or 0) > 0 else {}
+        skipped = [name for name in sorted(self.upstream_task_ids) if ti.get_ti_count(**asked, task_ids=[name])]
+        if isinstance(self.plan, XComArg) and any(task.task_id in skipped for task, _ in self.plan.iter_references()):
+            raise AirflowSkipException("There was nothing to read.")
+        if skipped:
+            raise ReadNotVerified(
+                [f"Nothing is committed: {', '.join(skipped)} was skipped"],
+                "A check has to succeed or to fail. Correct it, then clear it with Downstream.",
+            )
+
+
+def commit_batch(plan: Any, context: Any) -> dict[str, Any]:
+    """Commit the batch of a plan. Returns its figures."""
+    from airflow_kafka_offsets.engine.commit import commit
+    from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+    from airflow_kafka_offsets.hooks.metrics import measured_commit
+
+    given = given_of(plan)
+    log, hook = log_of(given), KafkaOffsetsHook(given.kafka_config_id)
+    with hook.open_cluster() as cluster, measured_commit(log, given.batch, cluster) as lag:
+        done = commit(given, log, cluster)
+    context["ti"].xcom_push(key=SUMMARY_XCOM, value=done.summary)
+    _LOG.info(done.summary)
+    return {**done.figures, **lag}
 
 
 def name_batch(task: BaseOperator, context: Any, key: str) -> None:

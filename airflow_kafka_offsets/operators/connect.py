@@ -65,7 +65,7 @@ class SparkConnectBatchOperator(BatchTask, BaseOperator):
         if self._spark is not None:
             self._spark.interruptTag(self._tag)
 
-    def _run_job(self, given: PlanReference, context: Any) -> None:
+    def run_job(self, given: PlanReference, context: Any) -> None:
         from airflow_kafka_offsets.spark.errors import BatchError
 
         store = log_of(given).store

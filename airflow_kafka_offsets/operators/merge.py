@@ -31,7 +31,7 @@ class _BehindTheCommit(BatchTask):
         super().execute(context)
         name_batch(cast(BaseOperator, self), context, given_of(self.plan).key)
 
-    def _needs_job(self, given: PlanReference) -> bool:
+    def needs_job(self, given: PlanReference) -> bool:
         return True
 
     def _kafka(self, given: PlanReference, configured: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:

@@ -135,31 +135,14 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
         return self.pipeline_id or f"{self.dag_id}.{self.group_name or self.task_id}"
 
     def execute(self, context: Any) -> list[str]:
-        # Imported where it runs: a DAG's file is parsed often, and needs neither the engine nor a Kafka client.
-        from airflow_kafka_offsets.engine.work import NoBatch
-        from airflow_kafka_offsets.log.pipeline_log import put_job
-
-        push = context["ti"].xcom_push
         with failing_at_once():
-            work, servers = self._resolve(context)
-            push(key=SUMMARY_XCOM, value=work.summary)
-            if isinstance(work, NoBatch):
-                raise AirflowSkipException(work.summary)
-            self.log.info("%s Its key: %s", work.summary, work.key)
-            job = self._job_object(sorted(work.batch.plan.topics))
-        digest = None if job is None else put_job(work.log, job)
-        arguments = work.arguments(servers, digest)
-        given = work.given(job=digest, kafka_config_id=self.kafka_config_id).to_dict()
-        self.plan = {**given, "arguments": arguments, "formats": formats_of(job)}
-        push(key=PLAN_XCOM, value=self.plan)
-        push(key="batch_key", value=work.key)
-        if not work.batch.is_committed:  # what a clear writes again is not the newest batch
-            push(key=PLANNED_XCOM, value={"pipeline": given["pipeline"], "key": work.key})
+            work = resolve_batch(self, context)
         for name, value in work.offset_options().items():
-            push(key=name, value=value)
+            context["ti"].xcom_push(key=name, value=value)
+        arguments: list[str] = self.plan["arguments"]
         return arguments
 
-    def _resolve(self, context: Any) -> tuple[ResolvedBatch | NoBatch, str]:
+    def resolve(self, context: Any) -> tuple[ResolvedBatch | NoBatch, str]:
         """What the engine decides, and the brokers' addresses.
 
         :raises DryRun: the run's conf asks for no more than what it would do.
@@ -210,7 +193,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
         ]
         return {self.task_id, *(task.task_id for task in behind)}.difference(*after)
 
-    def _job_object(self, topics: Sequence[str]) -> dict[str, Any] | None:
+    def job_object(self, topics: Sequence[str]) -> dict[str, Any] | None:
         from airflow_kafka_offsets.hooks.schema_registry import registry_of
         from airflow_kafka_offsets.rows.job import job_object
         from airflow_kafka_offsets.rows.registry import schemas_of
@@ -235,6 +218,32 @@ def is_resolving(task: Any) -> bool:
     """Whether a task, mapped or not, plans batches."""
     kind = getattr(task, "operator_class", type(task))
     return isinstance(kind, type) and issubclass(kind, ResolveStartupOffsetsOperator)
+
+
+def resolve_batch(task: ResolveStartupOffsetsOperator, context: Any) -> ResolvedBatch:
+    """Decide which batch the task's run does, and give its plan to ``task.plan`` and to the XComs.
+
+    :raises AirflowSkipException: there is nothing to read.
+    """
+    # Imported where it runs: a DAG's file is parsed often, and needs neither the engine nor a Kafka client.
+    from airflow_kafka_offsets.engine.work import NoBatch
+    from airflow_kafka_offsets.log.pipeline_log import put_job
+
+    push = context["ti"].xcom_push
+    work, servers = task.resolve(context)
+    push(key=SUMMARY_XCOM, value=work.summary)
+    if isinstance(work, NoBatch):
+        raise AirflowSkipException(work.summary)
+    task.log.info("%s Its key: %s", work.summary, work.key)
+    job = task.job_object(sorted(work.batch.plan.topics))
+    digest = None if job is None else put_job(work.log, job)
+    given = work.given(job=digest, kafka_config_id=task.kafka_config_id).to_dict()
+    task.plan = {**given, "arguments": work.arguments(servers, digest), "formats": formats_of(job)}
+    push(key=PLAN_XCOM, value=task.plan)
+    push(key="batch_key", value=work.key)
+    if not work.batch.is_committed:  # what a clear writes again is not the newest batch
+        push(key=PLANNED_XCOM, value={"pipeline": given["pipeline"], "key": work.key})
+    return work
 
 
 def formats_of(job: Mapping[str, Any] | None) -> list[str]:

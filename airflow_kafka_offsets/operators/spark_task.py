@@ -22,22 +22,27 @@ class BatchTask(TellsLineage, ABC):
     log: Any
 
     def execute(self, context: Any) -> None:
-        with failing_at_once(), _environment_of_this_task():
-            given = given_of(self.plan)
-            if self._needs_job(given):
-                self._run_job(given, context)
-            else:
-                self.log.info("Batch %s is written and its records are gone: no job is started.", given.key)
+        run_batch(self, context)
 
     @abstractmethod
-    def _run_job(self, given: PlanReference, context: Any) -> None: ...
+    def run_job(self, given: PlanReference, context: Any) -> None: ...
 
-    def _needs_job(self, given: PlanReference) -> bool:
+    def needs_job(self, given: PlanReference) -> bool:
         from airflow_kafka_offsets.engine.commit import needs_job
         from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 
         with KafkaOffsetsHook(given.kafka_config_id).open_cluster() as cluster:
             return needs_job(given, log_of(given), cluster)
+
+
+def run_batch(task: BatchTask, context: Any) -> None:
+    """Run the Spark job of a task's plan, if it needs one."""
+    with failing_at_once(), _environment_of_this_task():
+        given = given_of(task.plan)
+        if task.needs_job(given):
+            task.run_job(given, context)
+        else:
+            task.log.info("Batch %s is written: no job is started.", given.key)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from inspect import unwrap
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -91,14 +92,14 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
         self.conn_id, self.deploy_mode, self.spark_binary = conn_id, deploy_mode, spark_binary
         self._clears = 0
 
-    def _run_job(self, given: PlanReference, context: Any) -> None:
+    def run_job(self, given: PlanReference, context: Any) -> None:
         self._clears = getattr(context["dag_run"], "clear_number", 0) or 0
         self.application_args = [*map(str, self.application_args or ()), *self.plan["arguments"]]
         configured = self._complete(given, self.plan["formats"])
         with self._kafka(given, configured) as settings:
             self.conf = {**(self.conf or {}), **settings}
             try:
-                SparkSubmitOperator.execute(self, context)
+                unwrap(SparkSubmitOperator.execute)(self, context)  # as its own execute, or as a step of another
             except AirflowException as error:
                 if _NO_RETRY in str(error):
                     raise AirflowFailException(str(error)) from None

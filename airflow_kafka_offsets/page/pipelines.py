@@ -69,11 +69,12 @@ def _parse(task_id: str, run_id: str, value: Any) -> Pushed | None:
 
 
 def choose(plans: Sequence[Pushed], pipeline: str = "", run_id: str = "", task_id: str = "") -> Pushed | None:
-    """The plan of this pipeline, or of this run and this task's group, as far as they are given."""
+    """The plan of this pipeline, or of this run and this task or its group, as far as they are given."""
     group = task_id.rpartition(".")[0]
     for plan in plans:
         is_of_run = not run_id or plan.run_id == run_id
-        if is_of_run and pipeline in ("", plan.pipeline) and (not group or plan.task_id.rpartition(".")[0] == group):
+        is_of_task = not task_id or plan.task_id == task_id or (group and plan.task_id.rpartition(".")[0] == group)
+        if is_of_run and pipeline in ("", plan.pipeline) and is_of_task:
             return plan
     return None
 

@@ -41,8 +41,7 @@ class WaitingSensor(BaseSensorOperator):
         self._missing: Missing | None = None
 
     def execute(self, context: Any) -> Any:
-        conf = run_context(context).conf
-        if isinstance(conf, Mapping) and conf.keys() & _ACTS:
+        if has_act(context):
             return None
         if not self.deferrable:
             try:
@@ -52,10 +51,17 @@ class WaitingSensor(BaseSensorOperator):
                     raise AirflowException(self._missing.words) from None
                 raise
         seen = self.poke(context)
-        if not seen.is_done and self._trigger is not None:
-            wait = timedelta(seconds=self.timeout) + _GRACE
-            self.defer(trigger=self._trigger, method_name="execute_complete", timeout=wait)
+        if not seen.is_done:
+            self.defer(**self.deferral("execute_complete"))
         return seen.xcom_value
+
+    def deferral(self, method_name: str) -> dict[str, Any]:
+        """The arguments of ``defer``, after a look that has not found what is waited for."""
+        return {
+            "trigger": self._trigger,
+            "method_name": method_name,
+            "timeout": timedelta(seconds=self.timeout) + _GRACE,
+        }
 
     def poke(self, context: Any) -> PokeReturnValue:
         with failing_at_once():
@@ -72,6 +78,12 @@ class WaitingSensor(BaseSensorOperator):
     @abstractmethod
     def make_trigger(self, context: Any, until_ms: int) -> WaitingTrigger:
         """What looks."""
+
+
+def has_act(context: Any) -> bool:
+    """Whether a person tells a pipeline something in the run's conf."""
+    conf = run_context(context).conf
+    return isinstance(conf, Mapping) and not _ACTS.isdisjoint(conf)
 
 
 def found_in(event: Mapping[str, Any], timeout_s: float) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import subprocess
@@ -26,6 +25,7 @@ from airflow_kafka_offsets import (
     Iceberg,
     Json,
     KafkaLagTrigger,
+    KafkaSparkBatchOperator,
     Merge,
     PartitionDiscoverySensor,
     ResolveStartupOffsetsOperator,
@@ -73,17 +73,22 @@ def test_every_mistake_is_named_at_once_with_its_parameter(dag: Any) -> None:
     assert all(problem.startswith("kafka_spark_batch('orders'): ") for problem in of_group)
     merged = {"merge": Merge("/lake", ["id"]), "submit": lambda *_: None, "shard": (0, 2), "require_report": False}
     windows = {"start": Timestamp(), "end": Timestamp(), "sink": Iceberg("lake.a")}
-    of_merge = problems(lambda: kafka_spark_batch("orders", topics="a", **merged, **windows))
+    of_merge = problems(lambda: kafka_spark_batch("merged", topics="a", **merged, **windows))
     in_order = {**windows, "sink": Delta("lake.a"), "merge": Merge("lake.b", ["id"], order_by=["lsn"])}
     kafka_spark_batch("in_order", topics="a", **in_order)
     words = ("Iceberg.table", "windows", "shard=", "submit=", "require_report=False")
     assert [word for word, problem in zip(words, of_merge, strict=True) if word not in problem] == []
     connected = {"spark_connect": "c", "spark": {}, "submit": lambda *_: None, "application": "job.py"}
     connected |= {"sink": Delta("/lake/a")}
-    of_connect = problems(lambda: kafka_spark_batch("orders", topics="a", start="earliest", **connected))
+    of_connect = problems(lambda: kafka_spark_batch("connected", topics="a", start="earliest", **connected))
     words = ("exactly one", "at most one", "job of this package")
     assert [word for word, problem in zip(words, of_connect, strict=True) if word not in problem] == []
-    assert "give sink=Delta(…)" in problems(lambda: kafka_spark_batch("a", topics="a", merge=Merge("a", ["a"])))[1]
+    of_task = problems(lambda: KafkaSparkBatchOperator(task_id="task", **WRONG, rows=contradictions["rows"], spark={}))
+    assert len(of_task) == len(WRONG) + 2
+    assert all(problem.startswith("KafkaSparkBatchOperator('task'): ") for problem in of_task)
+    assert "give sink=Delta(…)" in "".join(
+        problems(lambda: kafka_spark_batch("a", topics="a", merge=Merge("a", ["a"])))
+    )
     assert problems(lambda: PartitionDiscoverySensor(task_id="wait", topics="a b")) == [of_resolve[0]]
     assert len(problems(lambda: WindowCompleteSensor(task_id="w", topics="a b", end="x"))) == 2
     assert "is no time" in problems(lambda: WindowCompleteSensor(task_id="l", topics="a", end="latest"))[0]
@@ -134,7 +139,7 @@ def test_the_tasks_stand_in_one_line_and_the_last_one_publishes(dag: Any) -> Non
     kafka_spark_batch("connected", **batch, merge=merge, spark_connect="c")
     assert line("connected.wait", "connected.resolve", "connected.spark", "connected.commit", "connected.merge")
     assert {dag.get_task(f"connected.{name}").conn_id for name in ("spark", "merge")} == {"c"}
-    assert {t.trigger_rule for t in dag.tasks} == {"all_success"}
+    assert {t.task_id for t in dag.tasks if t.trigger_rule != "all_success"} == {"orders.commit"}
     assert dag.get_task("orders.resolve").group_name == "orders"
     assert "windows.wait" not in dag.task_ids
     assert DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag)).task_ids
@@ -153,26 +158,49 @@ def test_another_way_to_submit_gets_the_path_of_the_job_and_its_arguments(dag: A
 
 
 @pytest.mark.parametrize(
-    ("of_dag", "of_group", "retries"),
+    ("of_dag", "of_parent", "own", "expected"),
     [
-        ({}, {}, 2),
-        ({"retries": 5}, {}, 5),
-        ({"retries": 5}, {"retries": 0}, 0),
-        ({}, {"default_args": {"retries": 7}}, 7),
+        ({}, {}, {}, {"retries": 2}),
+        ({"retries": 5}, {}, {}, {"retries": 5}),
+        ({}, {"retries": 5}, {}, {"retries": 5}),
+        ({"retries": 5}, {"retries": 4}, {"retries": 0}, {"retries": 0}),
+        ({}, {}, {"default_args": {"retries": 7}}, {"retries": 7}),
+        ({"kafka_config_id": "k"}, {"conn_id": "s"}, {}, {"kafka_config_id": "k", "conn_id": "s"}),
+        ({"kafka_config_id": "k"}, {"kafka_config_id": "l"}, {}, {"kafka_config_id": "l"}),
+        (
+            {},
+            {},
+            {"pool": "p", "queue": "q", "executor_config": {"a": 1}},
+            {"pool": "p", "queue": "q", "executor_config": {"a": 1}},
+        ),
+        ({"execution_timeout": timedelta(hours=1)}, {}, {}, {"execution_timeout": timedelta(hours=1)}),
     ],
 )
-def test_a_batch_is_retried_twice_unless_somebody_says_otherwise(of_dag: Any, of_group: Any, retries: int) -> None:
-    with DAG("retried", schedule=None, default_args={"pool": "p", **of_dag}) as made:
-        kafka_spark_batch("orders", topics="a", start="earliest", sink=Delta("/lake/orders"), **of_group)
-    assert {(t.retries, t.pool) for t in made.tasks} == {(retries, "p")}
+@pytest.mark.parametrize("kind", ["group", "task"])
+def test_default_args_of_dag_and_groups_and_arguments_of_tasks_count_as_for_every_operator(
+    of_dag: Any, of_parent: Any, own: Any, expected: dict[str, Any], kind: str
+) -> None:
+    given = {"topics": "a", "start": "earliest", "sink": Delta("/lake/orders"), **own}
+    with DAG("retried", schedule=None, default_args=of_dag) as made, TaskGroup("parent", default_args=of_parent):
+        if kind == "group":
+            kafka_spark_batch("orders", **given)
+        else:
+            KafkaSparkBatchOperator(task_id="orders", **given)
+    for name, value in expected.items():
+        assert {repr(getattr(task, name, value)) for task in made.tasks} == {repr(value)}, name
+        assert any(hasattr(task, name) for task in made.tasks) or name == "conn_id"
 
 
-def test_the_task_group_takes_the_parameters_of_resolve_with_their_defaults() -> None:
-    group, resolve = (
-        inspect.signature(of).parameters for of in (kafka_spark_batch, ResolveStartupOffsetsOperator.__init__)
-    )
-    own = {name: p.default for name, p in resolve.items() if p.kind is p.KEYWORD_ONLY}
-    assert {name: group[name].default for name in own} == own
+def test_an_argument_that_neither_a_task_nor_a_group_has_is_refused(dag: Any) -> None:
+    with pytest.raises(TypeError, match="takes no max_record"):
+        kafka_spark_batch("orders", topics="a", start="earliest", sink=Delta("/lake/orders"), max_record=5)
+
+
+@pytest.mark.parametrize("rule", ["all_done", "none_skipped", "one_success", "always"])
+def test_a_commit_that_would_not_need_sparks_success_is_refused(dag: Any, rule: str) -> None:
+    assert rule in problems(lambda: CommitOffsetsOperator(task_id="commit", plan={}, trigger_rule=rule))[0]
+    given = {"topics": "a", "start": "earliest", "sink": Delta("/lake/orders")}
+    assert rule in problems(lambda: kafka_spark_batch("orders", default_args={"trigger_rule": rule}, **given))[0]
 
 
 def test_sensors_wait_deferred_for_ten_minutes_and_a_window_as_long_as_a_partition_may_be_idle(dag: Any) -> None:

@@ -99,6 +99,16 @@ def test_a_check_that_fails_commits_nothing_and_the_next_run_does_that_batch_aga
     assert orders.is_exact()
 
 
+def test_a_check_that_is_skipped_fails_the_run_and_commits_nothing(orders: Orders, said: Any) -> None:
+    orders.produce(5)
+    run = orders.run(reject="skip")
+
+    assert (run.states("check"), run.states("orders.commit")) == (["skipped"], ["failed"])
+    assert "check was skipped" in said()
+    assert (run.state, orders.committed) == ("failed", {})
+    assert (orders.run().state, orders.committed, orders.is_exact()) == ("success", {0: 5}, True)
+
+
 def test_without_a_report_nothing_is_committed(orders: Orders, said: Any) -> None:
     orders.produce(5)
     run = orders.run(report=False)

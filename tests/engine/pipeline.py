@@ -79,6 +79,7 @@ class Pipeline:
     connection: dict[str, Any] = field(default_factory=dict)
     remembers: bool = True
     _runs: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    _clears: itertools.count[int] = field(default_factory=itertools.count)
 
     @property
     def log(self) -> PipelineLog:
@@ -98,7 +99,8 @@ class Pipeline:
         return self.request(interval=(start_ms, end_ms), **{**bounds, **changed})
 
     def run(self, name: str | None = None) -> RunKey:
-        return RunKey("dag", name or f"run{next(self._runs)}", "orders")
+        """Each time it is asked for, a run was cleared."""
+        return RunKey("dag", name or f"run{next(self._runs)}", "orders", clears=next(self._clears))
 
     def resolve(self, run: str | None = None, want: Request | None = None, **changed: Any) -> ResolvedBatch | NoBatch:
         want = want or self.request(**changed)

@@ -8,6 +8,7 @@ world ends quietly: accidents are mended, refusals are answered as they print it
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from collections import Counter
@@ -44,6 +45,9 @@ Place = tuple[str, TopicPartition, int]
 """(origin of the topic, partition, offset)."""
 _IDENTITY = re.compile(r"[^/]+/pipeline/([0-9]+)\.json")
 _ENTRY = re.compile(r"(.*)/batches/[0-9]{8}/[0-9]{10}/([0-9]+)\.json")
+
+
+_CLEARS = itertools.count()  # a run that resolves again was cleared
 
 
 @dataclass
@@ -351,7 +355,7 @@ class World:
         request = self.request_of(run, is_quiet=is_quiet)
         me.job, me.kafka = Job(self.job_number, self.req_output), kafka
         map_index = run.shard if request.shard else -1
-        key = RunKey("dag", run.run_id, "orders", map_index)
+        key = RunKey("dag", run.run_id, "orders", map_index, clears=next(_CLEARS))
         log = PipelineLog(run.pipeline.store, request.pipeline_id)
         airflow = AirflowOf(self, run, request.pipeline_id)
         if run.conf is not None and not is_quiet and self.rnd.random() < 0.1:

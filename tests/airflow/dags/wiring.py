@@ -4,9 +4,10 @@ What differs between tests comes in through the run's conf (``params``).
 """
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 from airflow.sdk import DAG, Asset, get_parsing_context, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
@@ -16,6 +17,7 @@ from airflow_kafka_offsets import (
     Delta,
     Iceberg,
     Json,
+    KafkaSparkBatchOperator,
     Merge,
     PartitionDiscoverySensor,
     ResolveStartupOffsetsOperator,
@@ -60,6 +62,8 @@ def read_options(*words: str) -> None:
 @task
 def check(rejected: str) -> None:
     """Stands for a quality check that anybody can make fail."""
+    if rejected == "skip":
+        raise AirflowSkipException("skipped, as the run's conf says")
     if rejected == "True":
         raise AirflowFailException("rejected, as the run's conf says")
 
@@ -144,6 +148,34 @@ batch_connected("batch_timed_out", Delta, "/", 0, default_args={"execution_timeo
 batch("hours", schedule=HOURLY, start=Timestamp(), end=Timestamp(), sensor=False)
 batch("hours_awaited", schedule=HOURLY, start=Timestamp(), end=Timestamp(), sensor={"idle_timeout": 1, "timeout": 60})
 batch("windows_without_intervals", schedule=None, start=Timestamp(), end=Timestamp(), sensor=False)
+
+READER = str(Path(__file__).resolve().parents[1] / "jobs" / "reader_job.py")
+ARGUMENTS = [OUTPUT, "{{ params.first_try_fails }}", "{{ ti.try_number }}"]
+
+
+def one_task(dag_id: str, schedule: Any = None, **more: Any) -> None:
+    with DAG(dag_id, schedule=schedule, params=PARAMS, **COMMON):
+        given = {"task_id": "orders", "topics": TOPIC, "pipeline_id": TOPIC, "outlets": [Asset(f"asset-of-{dag_id}")]}
+        by_reader = {"application": READER, "spark": {"application_args": ARGUMENTS}}
+        KafkaSparkBatchOperator(**{**given, **by_reader, **more})
+
+
+one_task("one", group_id=GROUP, start="earliest")
+one_task("one_not_retried", group_id=GROUP, start="earliest", retries=0)
+one_task(
+    "one_hours",
+    schedule=HOURLY,
+    start=Timestamp(),
+    end=Timestamp(),
+    sensor={"idle_timeout": 7200, "poke_interval": 0.2},
+    wait_timeout=1,
+)
+with DAG("one_mapped", schedule=None, params=PARAMS, default_args={"retries": 0}, **COMMON):
+    by_reader = {"topics": TOPIC, "start": "earliest", "application": READER, "spark": {"application_args": ARGUMENTS}}
+    KafkaSparkBatchOperator.partial(
+        task_id="orders", pipeline_id=TOPIC, group_id=GROUP, max_active_tis_per_dagrun=1, **by_reader
+    ).expand(shard=[(0, 2), (1, 2)])
+    KafkaSparkBatchOperator.partial(task_id="unnamed", **by_reader).expand(shard=[(0, 2), (1, 2)])
 
 with DAG("old_job", schedule=None, params=PARAMS, default_args={"retries": 0}, **COMMON):
     resolve = ResolveStartupOffsetsOperator(

@@ -1,0 +1,194 @@
+"""A run that is one task: [the wait for its window] → resolve → Spark → commit → [merge].
+
+The steps are those of the single operators. Each try asks the log again: a batch that an earlier try has written is
+committed without a second job, and one that it has committed is only merged. A clear writes the batch again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import BaseOperator
+
+from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.hooks.run import failing_at_once
+from airflow_kafka_offsets.offsets import Timestamp
+from airflow_kafka_offsets.operators.commit import commit_batch, name_batch
+from airflow_kafka_offsets.operators.connect import SparkConnectBatchOperator
+from airflow_kafka_offsets.operators.merge import ConnectMergeOperator, MergeOperator
+from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator, depend_on_xcoms, resolve_batch
+from airflow_kafka_offsets.operators.spark_task import run_batch
+from airflow_kafka_offsets.operators.submit import SparkSubmitBatchOperator
+from airflow_kafka_offsets.rows.config import Delta, Iceberg, Merge
+from airflow_kafka_offsets.rows.job import entity_table
+from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor
+from airflow_kafka_offsets.sensors.waiting import WaitingSensor, found_in, has_act
+from airflow_kafka_offsets.sensors.window_complete import WindowCompleteSensor
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.rows.config import Rows
+
+
+class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
+    """Read a batch from Kafka, write it with one Spark job and commit it, in one task.
+
+    With nothing to read the task is skipped. By window it first waits, deferred, until the window is complete. A retry
+    goes on where the try before it ended; a clear writes the batch again. A mapped task needs a ``pipeline_id``, which
+    may be a template.
+
+    The other parameters are those of ``ResolveStartupOffsetsOperator``. ``kafka_spark_batch`` with the same parameters
+    is the same pipeline, so a DAG may change from one to the other.
+
+    XComs: ``return_value``, the figures ``{"read", "bad", "filtered", "lost", "skipped", "lag"}``; ``summary``, in
+    words; ``batch_key``. Each asset of ``outlets`` gets an event whose extra has the ``batch_key``.
+
+    :param sink: where the job of this package writes: ``Delta(…)`` or ``Iceberg(…)``.
+    :param rows: how records become rows; default: the columns of Spark's Kafka source.
+    :param application: a PySpark job of your own, instead of ``sink``.
+    :param spark: arguments of ``SparkSubmitBatchOperator`` (``conn_id``, ``conf``, ``packages``, …).
+    :param spark_connect: a connection to a Spark Connect server (``"spark_connect_default"``): no JVM is started.
+    :param merge: an entity table that committed batches are merged into: ``Merge("lake.customers", keys=["id"])``.
+    :param sensor: arguments of the sensor that waits by window (``idle_timeout``, ``poke_interval``, …), or in sequence
+        for the topics, where it is given; ``False``: do not wait.
+    :param wait_timeout: how long to wait for the window; default: ten minutes more than a partition may be idle.
+    :param retries: default: those of ``default_args``, else of Airflow's configuration, else 2.
+    """
+
+    template_fields = (*ResolveStartupOffsetsOperator.template_fields, "spark", "spark_connect")
+    writes = True
+
+    def __init__(
+        self,
+        *,
+        sink: Delta | Iceberg | None = None,
+        rows: Rows | None = None,
+        application: str | None = None,
+        spark: Mapping[str, Any] | None = None,
+        spark_connect: str | None = None,
+        merge: Merge | None = None,
+        sensor: Mapping[str, Any] | Literal[False] | None = None,
+        wait_timeout: Any = None,
+        retries: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        problems = contradictions(rows, sink, application, spark, spark_connect)
+        try:
+            super().__init__(retries=default_retries() if retries is None else retries, **kwargs)
+        except InvalidRequest as error:
+            problems += error.problems
+        problems += contradictions_of_merge(merge, sink, vars(self)) if merge is not None else []
+        if problems:
+            raise InvalidRequest(tuple(f"{type(self).__name__}({kwargs.get('task_id')!r}): {p}" for p in problems))
+        self.application, self.spark, self.spark_connect = application, spark, spark_connect
+        self.sensor, self.wait_timeout = sensor, wait_timeout
+        self._defaults = kwargs.get("default_args")
+        self._step: BaseOperator | None = None
+        if sink is not None:
+            self.job = (sink, rows, merge)
+            depend_on_xcoms(self, sink, rows, merge)
+
+    def execute(self, context: Any) -> Any:
+        wait = self._wait()
+        if wait is not None and not has_act(context) and not wait.poke(context).is_done:
+            self.defer(**wait.deferral("after_wait"))
+        return self._do_batch(context)
+
+    def after_wait(self, context: Any, event: Mapping[str, Any]) -> Any:
+        """Called with the trigger's event."""
+        wait = self._wait()
+        found_in(event, 0 if wait is None else wait.timeout)
+        return self._do_batch(context)
+
+    def on_kill(self) -> None:
+        if self._step is not None:
+            self._step.on_kill()
+
+    def _do_batch(self, context: Any) -> dict[str, Any]:
+        with failing_at_once():
+            if context["ti"].map_index is not None and context["ti"].map_index >= 0 and self.pipeline_id is None:
+                raise InvalidRequest(("A mapped task needs a pipeline_id, such as 'orders-{{ ti.map_index }}'.",))
+            resolve_batch(self, context)
+        self._run(SparkConnectBatchOperator, SparkSubmitBatchOperator, {"application": self.application}, context)
+        with failing_at_once():
+            figures = commit_batch(self.plan, context)
+        if self.job is not None and self.job[2] is not None:
+            self._run(ConnectMergeOperator, MergeOperator, {}, context)
+        name_batch(self, context, self.plan["key"])
+        return figures
+
+    def _run(self, connected: Any, submitted: Any, of_job: Mapping[str, Any], context: Any) -> None:
+        """Run the step of a task that the group has for it."""
+        about: dict[str, Any] = {"task_id": self.task_id, "plan": self.plan, "default_args": self._defaults}
+        if self.spark_connect is not None:
+            step = connected(conn_id=self.spark_connect, **about)
+        else:
+            given = {name: value for name, value in of_job.items() if value is not None}
+            step = submitted(**about, **given, **(self.spark or {}))
+        self._step = step
+        run_batch(step, context)
+        self._step = None
+
+    def _wait(self) -> WaitingSensor | None:
+        if self.sensor is None and not is_by_window(self.start, self.end):
+            return None
+        limit = {} if self.wait_timeout is None else {"timeout": self.wait_timeout}
+        about = {"task_id": self.task_id, "kafka_config_id": self.kafka_config_id, **limit}
+        return make_sensor(self.topics, self.start, self.end, self.sensor, about)
+
+
+def is_by_window(start: Any, end: Any) -> bool:
+    return isinstance(start, Timestamp) and isinstance(end, Timestamp)
+
+
+def make_sensor(topics: Any, start: Any, end: Any, sensor: Any, about: Mapping[str, Any]) -> WaitingSensor | None:
+    """What waits for a window, or in sequence for the topics.
+
+    :param sensor: further arguments; ``False``: nothing waits.
+    """
+    if sensor is False:
+        return None
+    given = {"topics": topics, **about, **(sensor or {})}
+    return WindowCompleteSensor(end=end, **given) if is_by_window(start, end) else PartitionDiscoverySensor(**given)
+
+
+def default_retries() -> int:
+    """Where nobody says how many, two: a retry of a batch is safe."""
+    return int(conf.getint("core", "default_task_retries", fallback=0) or 2)
+
+
+def contradictions(rows: Any, sink: Any, application: Any, *ways: Any) -> list[str]:
+    """:param ways: ``spark``, ``spark_connect`` and, of the group, ``submit``."""
+    problems = []
+    if (sink is None) == (application is None):
+        problems.append("give exactly one of sink= (such as Delta('/lake/orders')) and application= (a job of yours).")
+    if rows is not None and sink is None:
+        problems.append("rows= goes with sink=: a job of yours decodes its records itself.")
+    if sum(way is not None for way in ways) > 1:
+        problems.append("give at most one of spark=, spark_connect= and submit=.")
+    if ways[1] is not None and application is not None:
+        problems.append("spark_connect= runs the job of this package: give sink=, or submit an application.")
+    return problems
+
+
+def contradictions_of_merge(merge: Any, sink: Any, request: Mapping[str, Any], submit: Any = None) -> list[str]:
+    if not isinstance(merge, Merge):
+        return [f"merge is {merge!r}; give Merge('lake.customers', keys=['id'])."]
+    problems = []
+    if not isinstance(sink, Delta | Iceberg):
+        problems.append("merge= reads the sink's table: give sink=Delta(…) or Iceberg(…).")
+    else:
+        try:
+            entity_table(sink, merge)
+        except InvalidRequest as error:
+            problems += [f"merge: {problem}" for problem in error.problems]
+    if is_by_window(request.get("start"), request.get("end")) and not merge.order_by:
+        problems.append("windows may be written in any order: give Merge(order_by=[…]), or batches in sequence.")
+    if request.get("shard") is not None:
+        problems.append("merge= needs all partitions in one pipeline: leave out shard=.")
+    if submit is not None:
+        problems.append("merge= runs a Spark task of this package: leave out submit=.")
+    if request.get("require_report") is False:
+        problems.append("merge= needs verified batches: leave out require_report=False.")
+    return problems
