@@ -113,7 +113,13 @@ class TableSink(Sink):
             return
         keys, own = f.col(BATCH_COLUMN), plan.key
         shard = own[10 : own.rindex("-") + 1]  # the keys of other shards are ordered among themselves
-        behind = (keys > own) & (f.length(keys) == len(own)) & (f.substring(keys, 11, len(shard)) == shard)
+        # A key with the same number and other random digits is another log's, too.
+        behind = (
+            (keys >= own[:10])
+            & (keys != own)
+            & (f.length(keys) == len(own))
+            & (f.substring(keys, 11, len(shard)) == shard)
+        )
         table, what = self.read(spark), f"Cannot write batch {own} to {self.output}"
         later = None if table is None or not plan.newest else table.where(behind).select(keys)
         if later is not None and not later.isEmpty():
