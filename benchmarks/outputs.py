@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from airflow_kafka_offsets.rows.config import Delta, Iceberg, Merge, SinkConfig
 from airflow_kafka_offsets.rows.job import job_object
-from airflow_kafka_offsets.spark import Batch, for_each_batch
+from airflow_kafka_offsets.spark import Batch, Sink, for_each_batch
+from airflow_kafka_offsets.spark.batch import Written
+from airflow_kafka_offsets.spark.count import observe, observed
 from airflow_kafka_offsets.spark.merge import merge_batches
+from airflow_kafka_offsets.spark.plan import Plan
 from airflow_kafka_offsets.spark.sinks import plain_sink
 from airflow_kafka_offsets.spark.sinks.table import TableSink
 from testbed.http_proxy import Request
@@ -46,23 +49,24 @@ KINDS: Mapping[str, tuple[Callable[[str], SinkConfig], str]] = {
 
 
 @dataclass(frozen=True)
-class Planned:
+class Planned(Sink):
     """A sink that is given a row for each planned offset, whatever Kafka has."""
 
     sink: TableSink
 
     @property
-    def output(self) -> str:
+    def output(self) -> str:  # type: ignore[override]
         return self.sink.output
 
-    def check(self, spark: SparkSession, pipeline: str) -> None:
-        self.sink.check(spark, pipeline)
+    def check(self, spark: SparkSession, plan: Plan) -> None:
+        self.sink.check(spark, plan)
 
-    def write(self, batch: Batch, rows: DataFrame) -> None:
-        self.sink.write(batch, planned_rows(batch))
+    def look(self, spark: SparkSession, plan: Plan) -> None:
+        self.sink.look(spark, plan)
 
-    def read_back(self, batch: Batch) -> DataFrame:
-        return self.sink.read_back(batch)
+    def write(self, batch: Batch, rows: DataFrame) -> Written:
+        made, observation = observe(planned_rows(batch))
+        return replace(self.sink.write(batch, made), seen_rows=observed(observation))
 
 
 def planned_rows(batch: Batch) -> DataFrame:

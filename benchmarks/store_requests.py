@@ -28,7 +28,7 @@ from airflow_kafka_offsets.log.pipeline_log import PipelineLog, put_job
 from airflow_kafka_offsets.request import Request
 from airflow_kafka_offsets.rows.config import Delta
 from airflow_kafka_offsets.rows.job import job_object
-from airflow_kafka_offsets.spark import Batch, for_each_batch
+from airflow_kafka_offsets.spark import Batch, Sink, for_each_batch
 from airflow_kafka_offsets.store.memory import MemoryStore
 from airflow_kafka_offsets.store.open import open_store
 from airflow_kafka_offsets.store.protocol import Store
@@ -171,17 +171,13 @@ class Server:
 
 
 @dataclass(frozen=True)
-class NoSink:
+class NoSink(Sink):
     """A sink that looks when it should, and reads back what it never wrote."""
 
     output: str = JOB["output"]
 
-    def check(self, spark: SparkSession, pipeline: str) -> None: ...
-
-    def write(self, batch: Batch, rows: DataFrame) -> None:
+    def write(self, batch: Batch, rows: DataFrame) -> DataFrame:
         batch.look()
-
-    def read_back(self, batch: Batch) -> DataFrame:
         return outputs.planned_rows(batch)
 
 

@@ -3,6 +3,9 @@
 Spark goes on with a write whose client was killed. So the session's id is made of the pipeline, and what runs there
 carries the batch's key: the next attempt joins the session, and stops what still runs for its batch. The sinks' fences
 hold where a commit is too far on to be stopped. Also, a session is twice as fast after its first batch.
+
+A server ends a session that was idle for an hour, and takes its id no more. Nothing runs there then, so the next id is
+taken.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowNotFoundException
@@ -25,6 +29,9 @@ from airflow_kafka_offsets.operators.spark_task import BatchTask
 if TYPE_CHECKING:
     from airflow_kafka_offsets.engine.work import PlanReference
 
+_ENDED = "INVALID_HANDLE.SESSION_CLOSED"
+_SHARED = 20
+"""How many batches have the same ids one after the other: so many of them may have ended, and each is asked for."""
 _USER = "airflow"  # a session belongs to a user; without one, pyspark takes that of the worker's process
 
 
@@ -63,16 +70,17 @@ class SparkConnectBatchOperator(BatchTask, BaseOperator):
 
         store = log_of(given).store
         with self._kafka(given, {}) as settings, self._session(given) as spark:
-            for name, value in settings.items():
-                spark.conf.set(name, value)
             try:
+                for name, value in settings.items():
+                    spark.conf.set(name, value)
                 self._job(spark, self.plan["arguments"], DriverStore(store.get, store.create, store.list))
             except BatchError as error:
                 if error.is_final:
                     raise AirflowFailException(str(error)) from error
                 raise
-            for name in settings:  # the next batch has a file of its own, or none
-                spark.conf.unset(name)
+            finally:
+                for name in settings:  # the next batch has a file of its own, or none
+                    spark.conf.unset(name)
 
     def _job(self, spark: Any, arguments: Sequence[str], store: DriverStore) -> None:
         from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
@@ -91,16 +99,11 @@ class SparkConnectBatchOperator(BatchTask, BaseOperator):
     @contextmanager
     def _session(self, given: PlanReference) -> Iterator[Any]:
         """The task's session. Nothing of an earlier attempt runs there, and nothing of this one afterwards."""
-        from pyspark.sql import SparkSession
-
         logging.getLogger("SQLQueryContextLogger").disabled = True  # repeats each error with its Java stack
         os.environ.setdefault("SPARK_USER", _USER)
-        session_id = uuid.uuid5(uuid.NAMESPACE_URL, f"{given.checkpoint_location} {self._shares_session(given)}")
-        self.log.info("Batch %s has the Spark Connect session %s.", given.key, session_id)
-        spark = SparkSession.builder.remote(f"{self._url};session_id={session_id}").create()
-        spark.release_session_on_close = False  # no server takes an id again that was released
+        spark, stopped = self._join(given)
         try:
-            if stopped := spark.interruptTag(given.key):
+            if stopped:
                 self.log.info("Stopped what an earlier attempt at batch %s had left running: %s", given.key, stopped)
             for tag in (given.key, self._tag):
                 spark.addTag(tag)
@@ -112,6 +115,27 @@ class SparkConnectBatchOperator(BatchTask, BaseOperator):
         finally:
             self._spark = None
             spark.stop()
+
+    def _join(self, given: PlanReference) -> tuple[Any, Sequence[str]]:
+        """The session, and what was stopped there."""
+        from pyspark.errors.exceptions.connect import SparkConnectGrpcException
+        from pyspark.sql import SparkSession
+
+        name = f"{given.checkpoint_location} {self._shares_session(given)} {given.batch // _SHARED}"
+        for ended in count():
+            session_id = uuid.uuid5(uuid.NAMESPACE_URL, f"{name} {ended}")
+            spark = SparkSession.builder.remote(f"{self._url};session_id={session_id}").create()
+            spark.release_session_on_close = False  # no server takes an id again that was released
+            try:
+                stopped = spark.interruptTag(given.key)
+            except SparkConnectGrpcException as error:
+                spark.stop()
+                if _ENDED not in str(error):
+                    raise
+                continue
+            self.log.info("Batch %s has the Spark Connect session %s.", given.key, session_id)
+            return spark, stopped
+        raise AssertionError("unreachable")
 
     @property
     def _url(self) -> str:

@@ -11,6 +11,10 @@ from airflow_kafka_offsets.errors import InvalidRequest
 BATCH_COLUMN = "kafka_batch"
 _NAME = r"(?:`[^`]+`|[^.`/\s]+)"
 _TABLE = re.compile(rf"{_NAME}(?:\.{_NAME})*")
+_CHANGING = re.compile(
+    r"(?i)\b(?:current_timestamp|current_date|current_time|localtimestamp|curdate|monotonically_increasing_id"
+    r"|(?:rand|randn|random|uuid|shuffle)\s*\(|(?:now|unix_timestamp|spark_partition_id)\s*\(\s*\))"
+)
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
 
 
@@ -31,6 +35,16 @@ def text(name: str, value: object, example: str) -> Iterator[str]:
     """Of text that is not empty."""
     if not is_template(value) and not (isinstance(value, str) and value.strip()):
         yield f"{name} is {value!r}; give {example}."
+
+
+def condition(name: str, value: object) -> Iterator[str]:
+    """Of a condition in Spark SQL, which must say the same of a record whenever it is read."""
+    yield from text(name, value, "a Spark SQL condition")
+    if isinstance(value, str) and (found := _CHANGING.search(_QUOTED.sub("", value))):
+        yield (
+            f"{name} has {found[0]}, so that a record which is read again could have another fate. Compare with the "
+            "record's timestamp, or with a template of the run."
+        )
 
 
 def texts(name: str, value: object, example: str) -> Iterator[str]:
@@ -56,7 +70,7 @@ def kind(name: str, value: object, kinds: tuple[type, ...]) -> Iterator[str]:
         yield f"{name} is {value!r}; give {names}."
 
 
-def choice(name: str, value: object, words: Sequence[str | None]) -> Iterator[str]:
+def choice(name: str, value: object, words: Sequence[object]) -> Iterator[str]:
     if not is_template(value) and value not in words:
         yield f"{name} is {value!r}; it is one of {', '.join(map(repr, words))}."
 

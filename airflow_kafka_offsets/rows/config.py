@@ -7,6 +7,7 @@
         select=["value.*", "CAST(value.at AS DATE) AS day"],
         where="value.amount IS NOT NULL",
         expect={"amount is positive": "value.amount > 0"},
+        ensure={"ids are unique": "count(*) = count(DISTINCT id)"},
         bad=BadRecords(Delta("lake.bad_orders"), limit="0.1%"),
     ),
     sink=Delta("lake.orders", partition_by=["day"], evolve="add"),
@@ -132,17 +133,20 @@ class Delta(_Checked):
     :ivar partition_by: columns of a table that is created.
     :ivar evolve: ``"add"``: the table gets columns and inner fields that the rows have and it lacks. By default such
         rows are refused.
+    :ivar keeps_rows: ``False``: others delete rows from the table, so earlier batches are not looked for.
     """
 
     path_or_table: str
     partition_by: Sequence[str] = ()
     evolve: Evolve | None = None
+    keeps_rows: bool = True
 
     def _problems(self) -> Iterator[str]:
         is_path = isinstance(self.path_or_table, str) and "/" in self.path_or_table
         yield from (checks.path if is_path else checks.table)("Delta.path_or_table", self.path_or_table)
         yield from checks.texts("Delta.partition_by", self.partition_by, '["day"]')
         yield from checks.choice("Delta.evolve", self.evolve, (None, "add"))
+        yield from checks.choice("Delta.keeps_rows", self.keeps_rows, (True, False))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -151,17 +155,19 @@ class Iceberg(_Checked):
 
     :ivar table: catalog, namespace and name.
     :ivar partition_by: columns or transforms, such as ``days(at)``, of a table that is created.
-    :ivar evolve: as in :class:`Delta`.
+    :ivar evolve: as in :class:`Delta`. :ivar keeps_rows: likewise.
     """
 
     table: str
     partition_by: Sequence[str] = ()
     evolve: Evolve | None = None
+    keeps_rows: bool = True
 
     def _problems(self) -> Iterator[str]:
         yield from checks.table("Iceberg.table", self.table)
         yield from checks.texts("Iceberg.partition_by", self.partition_by, '["days(at)"]')
         yield from checks.choice("Iceberg.evolve", self.evolve, (None, "add"))
+        yield from checks.choice("Iceberg.keeps_rows", self.keeps_rows, (True, False))
 
 
 SinkConfig = Delta | Iceberg
@@ -198,6 +204,7 @@ class Rows(_Checked):
     :ivar select: the columns. ``None``: those of the value, and ``key`` if it is decoded.
     :ivar where: records for which this is false or null are filtered.
     :ivar expect: conditions by name. A record for which one is false is bad; null passes.
+    :ivar ensure: conditions on all rows together: ``"count(*) > 0"``. If one is false, nothing is committed.
     :ivar bad: where bad records go. ``None``: the first bad record fails the batch.
     """
 
@@ -206,6 +213,7 @@ class Rows(_Checked):
     select: Sequence[str] | None = None
     where: str | None = None
     expect: Mapping[str, str] | None = None
+    ensure: Mapping[str, str] | None = None
     bad: BadRecords | None = None
 
     def _problems(self) -> Iterator[str]:
@@ -221,11 +229,13 @@ class Rows(_Checked):
             if isinstance(self.select, list | tuple) and not self.select:
                 yield "Rows.select is empty; leave it out to get all columns of the value."
         if self.where is not None:
-            yield from checks.text("Rows.where", self.where, "a Spark SQL condition")
-        example = 'conditions by name: {"amount is positive": "value.amount > 0"}'
-        yield from checks.mapping("Rows.expect", self.expect, example)
-        for name, condition in self.expect.items() if isinstance(self.expect, Mapping) else ():
-            yield from checks.text(f"Rows.expect[{name!r}]", condition, "a Spark SQL condition")
+            yield from checks.condition("Rows.where", self.where)
+        examples = {"expect": "value.amount > 0", "ensure": "count(*) = count(DISTINCT id)"}
+        for field, example in examples.items():
+            given = getattr(self, field)
+            yield from checks.mapping(f"Rows.{field}", given, f"conditions by name: {{'what it means': '{example}'}}")
+            for name, condition in given.items() if isinstance(given, Mapping) else ():
+                yield from checks.condition(f"Rows.{field}[{name!r}]", condition)
         if self.bad is not None:
             yield from checks.kind("Rows.bad", self.bad, (BadRecords,))
 

@@ -98,6 +98,7 @@ def _sink(sink: SinkConfig) -> dict[str, Any]:
         "table": table,
         "partition_by": list(sink.partition_by),
         "evolve": sink.evolve,
+        "keeps_rows": sink.keeps_rows,
     }
 
 
@@ -122,6 +123,7 @@ def _rows(rows: Rows, schemas: Mapping[str, RegisteredSchemas]) -> dict[str, Any
         "select": None if rows.select is None else list(rows.select),
         "where": rows.where,
         "expect": dict(rows.expect or {}),
+        "ensure": dict(rows.ensure or {}),
         "bad": None if bad is None else {"sink": _sink(bad.sink), "limit": bad.limit},
     }
 

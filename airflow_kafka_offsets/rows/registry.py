@@ -176,7 +176,8 @@ def registered_schemas(registry: Registry, subjects: Sequence[str], *, one_reade
                 "Make one pipeline per topic, or give Avro(schema=…) with all columns."
             ]
         )
-    by_id = {schemas[version].schema_id: texts[version] for version in versions if version in texts}
+    records = {version: text for version, text in texts.items() if not [*avro("", text)]}  # else its records are bad
+    by_id = {schemas[version].schema_id: records[version] for version in versions if version in records}
     refuse(problem for version in newest for problem in avro(str(version), texts[version]))
     return RegisteredSchemas(texts[newest[0]], by_id, str(newest[0]))
 

@@ -31,12 +31,14 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.spark.run import for_each_batch as for_each_batch
     from airflow_kafka_offsets.spark.run import read_batch as read_batch
     from airflow_kafka_offsets.spark.run import report_batch as report_batch
+    from airflow_kafka_offsets.spark.sinks.contract import Sink as Sink
 
 _PUBLIC = {
     "Batch": "batch",
     "for_each_batch": "run",
     "read_batch": "run",
     "report_batch": "run",
+    "Sink": "sinks.contract",
     "what_if": "comparison",
 }
 

@@ -63,10 +63,10 @@ class Attempt:
             what = f"Attempt {self.number} at batch {self.plan.number} of pipeline {self.plan.pipeline} stops"
             raise LateAttempt(what, f"Attempt {max(others)} has begun since", "Let that one end, or clear the task")
 
-    def report(self, counts: Mapping[str, Any]) -> None:
-        self.put("report", {"counts": counts})
+    def report(self, **members: Any) -> None:
+        self.put("report", **members)
 
-    def put(self, kind: str, more: Mapping[str, Any]) -> None:
+    def put(self, kind: str, **more: Any) -> None:
         value = {"version": 1, "plan_id": self.plan.plan_id, "job": self.job, "output": self.output, **more}
         self.store.put(f"{self.folder}/{self.number}-{self.random}.{kind}.json", encode(value))
 
@@ -79,18 +79,18 @@ def begin(
     :param names: what was in the folder before the plan was read. The look behind the begin finds what has come since:
         an attempt has no lower number than this one, and an entry a higher one than the plan.
     :raises LateAttempt: the plan was replaced or committed, or another driver began at the same moment.
-    :raises OtherOutput: the pipeline's output is another one; nothing was begun.
+    :raises OtherOutput: the pipeline's identity names another output; nothing was begun.
     """
     _require_current(plan, read_entries(store, folder, names, entry))
     if output is not None and plan.output not in (None, output):
         raise OtherOutput(
             f"Batch {plan.number} of pipeline {plan.pipeline} would change its output",
-            f"This job writes {output}, and the pipeline's output is {plan.output}",
-            "Clear the run from its resolve task on: it says what to do",
+            f"This job writes {output}, and the pipeline writes {plan.output}",
+            f"Write {plan.output} again; or acknowledge the change: {plan.conf(acknowledge={'output': output})}",
         )
     number = 1 + max((b.number for b in _begun(names)), default=0)
     attempt = Attempt(store, folder, entry, plan, job, output, number, secrets.token_hex(4))
-    attempt.put("begun", {})
+    attempt.put("begun")
     attempt.look()
     log.info("Attempt %d at batch %d of pipeline %s has begun.", number, plan.number, plan.pipeline)
     return attempt
@@ -100,6 +100,25 @@ def _begun(names: Sequence[str]) -> list[_Begun]:
     return [_Begun(int(m[1]), m[2], m[0]) for m in map(_BEGUN.fullmatch, names) if m]
 
 
+def read_begun(store: Store, folder: str, names: Sequence[str]) -> list[dict[str, Any]]:
+    """What earlier attempts have said when they began."""
+    return [read_object(store, f"{folder}/{begun.name}") for begun in _begun(names)]
+
+
+def reported_rows(store: Store, folder: str, names: Sequence[str]) -> int:
+    """How many rows the last report has."""
+    reports = {int(name.partition("-")[0]): name for name in names if name.endswith(".report.json")}
+    counts = read_object(store, f"{folder}/{reports[max(reports)]}")["counts"] if reports else {}
+    return sum(sum(of_topic["rows"]) for of_topic in counts.values())
+
+
+def last_commit(store: Store, folder: str, names: Sequence[str]) -> int | None:
+    """How many records the last commit of the batch has accounted for; ``None``: it has none."""
+    entries = read_entries(store, folder, names).values()
+    commits = [e for e in entries if e["entry"] == "commit" and "rows" in e]
+    return sum(commits[-1][name] for name in ("rows", "bad", "filtered")) if commits else None
+
+
 def read_entries(store: Store, folder: str, names: Sequence[str], above: int = 0) -> Entries:
     """The entries of a batch by their numbers, in order."""
     numbers = sorted(int(m[1]) for m in map(_ENTRY.fullmatch, names) if m)
@@ -107,12 +126,11 @@ def read_entries(store: Store, folder: str, names: Sequence[str], above: int = 0
 
 
 def _require_current(plan: Plan, later: Entries) -> None:
-    """:raises LateAttempt: there is a newer plan, or the last entry is a commit."""
-    causes = [
-        f"Entry {k} is a newer plan"
-        for k, entry in later.items()
-        if entry["entry"] == "plan" and entry["plan_id"] != plan.plan_id
-    ]
+    """:raises LateAttempt: there is another plan since, or the last entry is a commit.
+
+    A run that continues the batch appends the same plan, with its own name.
+    """
+    causes = [f"Entry {k} is a newer plan" for k, e in later.items() if e.get("plan_id", plan.plan_id) != plan.plan_id]
     if later and later[max(later)]["entry"] == "commit":
         causes.append(f"Entry {max(later)} has committed the batch")
     if causes:

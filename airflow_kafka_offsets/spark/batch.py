@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, Observation, SparkSession
+
+from airflow_kafka_offsets.spark.plan import Plan, Range
 
 FATE = "kafka_fate"
 ROW, BAD, FILTERED = "row", "bad", "filtered"
 """The fates of a record, as the column ``kafka_fate`` has them."""
-
-
-class Range(NamedTuple):
-    """Offsets of one partition: ``start`` is included, ``end`` is not."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
 
 
 class Place(Protocol):
@@ -29,9 +22,12 @@ class Place(Protocol):
     @property
     def number(self) -> int: ...
 
+    @property
+    def job(self) -> str | None: ...
+
     def look(self) -> None: ...
 
-    def report(self, counts: Mapping[str, Any]) -> None: ...
+    def report(self, **members: Any) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,48 +35,70 @@ class Batch:
     """One attempt at one batch.
 
     :ivar spark: the session of the job.
-    :ivar pipeline: the ``pipeline_id``, such as ``orders`` or, for a shard, ``orders/0-of-4``.
-    :ivar number: the number of the batch in the pipeline, from 1.
-    :ivar key: what rows of the batch have in the column ``kafka_batch``; the same in every attempt.
-    :ivar window: ``[start, end)`` in UTC of a batch by window; else ``None``.
-    :ivar ranges: what is read, without empty ranges; none at all if the batch has no records.
-    :ivar skips: offsets inside the ranges that a person skips; ``records`` does not have them.
+    :ivar plan: what it reads.
     :ivar records: the records, with the columns of Spark's Kafka source. The frame may be used several times.
     :ivar job: the job object that says what rows mean and where they go; ``None`` without ``--job``.
     :ivar output: the name of the output that this attempt writes; ``None`` if it has none.
     :ivar place: this driver's place among the attempts.
-    :ivar observation: how many records the first action on ``records`` read.
+    :ivar observation: of the records; ``None``: the sink observes them itself.
     """
 
     spark: SparkSession
-    pipeline: str
-    number: int
-    key: str
-    window: tuple[datetime, datetime] | None
-    ranges: tuple[Range, ...]
-    skips: tuple[Range, ...]
+    plan: Plan
     records: DataFrame
     job: Mapping[str, Any] | None
     output: str | None
     place: Place
-    observation: Observation
+    observation: Observation | None
+    former_jobs: Sequence[Mapping[str, Any]] = ()  # of earlier attempts
+    tries: int = 1  # of this attempt to write
 
     @property
-    def attempt(self) -> int:
-        """The number of this attempt, from 1. A later attempt at the batch has a higher one."""
-        return self.place.number
+    def pipeline(self) -> str:
+        """The ``pipeline_id``, such as ``orders`` or, for a shard, ``orders/0-of-4``."""
+        return self.plan.pipeline
 
     @property
     def name(self) -> str:
-        """The name that outputs carry: that of the pipeline, which its shards share."""
-        return self.pipeline.partition("/")[0]
+        """The pipeline's name, which shards share."""
+        return self.plan.name
+
+    @property
+    def number(self) -> int:
+        """The number of the batch, from 1."""
+        return self.plan.number
+
+    @property
+    def key(self) -> str:
+        """What rows have in the column ``kafka_batch``."""
+        return self.plan.key
+
+    @property
+    def window(self) -> tuple[datetime, datetime] | None:
+        """``[start, end)`` in UTC of a batch by window; else ``None``."""
+        return self.plan.window_utc
+
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        """What is read, without empty ranges; none at all if the batch has no records."""
+        return self.plan.read_ranges
+
+    @property
+    def skips(self) -> tuple[Range, ...]:
+        """Offsets inside the ranges that a person skips; ``records`` does not have them."""
+        return self.plan.skips
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1."""
+        return self.place.number
 
     @property
     def sizes(self) -> dict[tuple[str, int], int]:
         """How many offsets are planned for each topic and partition, without skips."""
-        sizes = {(r.topic, r.partition): r.end - r.start for r in self.ranges}
-        for skip in self.skips:
-            sizes[skip.topic, skip.partition] -= skip.end - skip.start
+        sizes = {(r.topic, r.partition): 0 for r in self.ranges}
+        for piece in self.plan.pieces:
+            sizes[piece.topic, piece.partition] += piece.end - piece.start
         return sizes
 
     def look(self) -> None:
@@ -96,15 +114,25 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a sink reads back where records have more than one fate (see :data:`FATE`).
+    """What a sink has written, and how it can be proved.
 
-    :ivar outputs: topic, partition, offset and ``kafka_fate`` of each row (``row``) and each bad record (``bad``), read
-        back from the outputs.
+    :ivar outputs: topic, partition, offset and ``kafka_fate`` of each row (``row``, or no such column) and each bad
+        record (``bad``), read back from the outputs.
     :ivar scan: the same columns of every record, ``filtered`` ones too, made from ``batch.records``. It is run only if
         the numbers do not add up without it.
     :ivar filtered: how many records were filtered, as observed while they were written.
+    :ivar seen: ``records`` and ``hash`` of all records, as observed meanwhile; ``seen_rows``: of the rows.
+        ``None``: as ``batch.observation`` has them.
+    :ivar added: how many rows the table's own commit has added; ``None``: it does not say, or says too much.
+    :ivar snapshot: the snapshot or version of the table that has the rows, once it is published.
+    :ivar publish: makes the rows visible, and returns the ``snapshot``; ``None``: they are visible.
     """
 
     outputs: DataFrame
     scan: DataFrame
-    filtered: int
+    filtered: int = 0
+    seen: Mapping[str, Any] | None = None
+    seen_rows: Mapping[str, Any] | None = None
+    added: int | None = None
+    snapshot: str | None = None
+    publish: Callable[[], str | None] | None = None

@@ -6,12 +6,11 @@ are not these, whoever wrote them. Batches of a log that a person has adopted co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from airflow_kafka_offsets.spark.attempts import Entries, read_entries
 from airflow_kafka_offsets.spark.errors import LateAttempt, OtherOutput
+from airflow_kafka_offsets.spark.plan import Plan
 from airflow_kafka_offsets.spark.store import Store
 
 
@@ -19,13 +18,13 @@ from airflow_kafka_offsets.spark.store import Store
 class Commits:
     """The commits of a pipeline.
 
-    :ivar pipeline: its folder; :ivar plan: the header of one of its plans.
+    :ivar pipeline: its folder; :ivar plan: one of its plans.
     :ivar output: the log table.
     """
 
     store: Store
     pipeline: str
-    plan: Mapping[str, Any]
+    plan: Plan
     output: str
 
     def counts(self, key: str, version: int | None) -> bool:
@@ -37,7 +36,7 @@ class Commits:
         """
         entries = self._entries(key)
         if not entries:
-            if key <= max(self.plan["adopted"].values(), default=""):
+            if key <= max(self.plan.adopted.values(), default=""):
                 return True
             what, cause = f"It has rows of batch {key}", "this log has no such batch"
             remedy = "Adopt the rows of the lost log, as the resolve task explains; or delete them"
@@ -54,7 +53,7 @@ class Commits:
 
     def _entries(self, key: str) -> Entries:
         """Of the batch that has this key; none: there is no such batch."""
-        for base in self.plan["bases"]:
+        for base in self.plan.bases:
             number = int(key[:10]) - base if key[:10].isdecimal() else 0
             folder = f"{self.pipeline}/batches/{number // 100:08}/{number:010}"
             entries = read_entries(self.store, folder, self.store.list(folder)) if number > 0 else {}

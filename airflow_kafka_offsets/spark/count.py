@@ -1,5 +1,6 @@
-"""Count what was written, by reading it back. One row for each partition comes to the driver.
+"""What was written: by the receipt in the table's own commit, else counted by reading it back.
 
+One row for each partition comes to the driver.
 Rows, first and last offset are not enough: a join that doubles one record and drops another passes all three. So the
 different offsets are counted too, in the same aggregation: 64 of them are the bits of one long. A partition is whole if
 rows = different offsets = offsets planned.
@@ -13,23 +14,26 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import xor
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as f
 
 from airflow_kafka_offsets.spark.batch import BAD, FATE, FILTERED, ROW, Batch, Written
 from airflow_kafka_offsets.spark.errors import InvalidJob
+from airflow_kafka_offsets.spark.plan import Range
+from airflow_kafka_offsets.spark.receipts import HASH, planned_hash
 
 log = logging.getLogger(__name__)
 
 OBSERVED_WITHIN_S = 10.0
 _COLUMNS = {"topic": "STRING", "partition": "INT", "offset": "BIGINT"}
-_HASH = "bit_xor(xxhash64(topic, partition, offset))"
+_UNFILTERED = HASH.replace("(", f"(CASE WHEN {FATE} != '{FILTERED}' THEN ", 1)[:-1] + " END)"
 Partition = tuple[str, int]
+Proof = Literal["receipt", "read back", "trusted"]
 
 
 class Counted(NamedTuple):
@@ -51,17 +55,19 @@ class Counted(NamedTuple):
 
 
 def observe(records: DataFrame) -> tuple[DataFrame, Observation]:
-    """The same records, and the number and hash that the first action on them observes."""
+    """The same records or rows, and the number and hash that the first action on them observes."""
     observation = Observation()
-    return records.observe(observation, f.count(f.lit(1)).alias("records"), f.expr(f"{_HASH} AS hash")), observation
+    return records.observe(observation, f.count(f.lit(1)).alias("records"), f.expr(f"{HASH} AS hash")), observation
 
 
-def observed(observation: Observation) -> Mapping[str, Any]:
-    """What was observed; empty if no action has run the observed frame as it is.
+def observed(observation: Observation | None) -> Mapping[str, Any]:
+    """What was observed; empty if no action has run the observed frame as it is, or there is none.
 
     Spark itself would wait for ever.
     """
     answers: list[Mapping[str, Any]] = []
+    if observation is None:
+        return {}
     thread = threading.Thread(target=lambda: answers.append(observation.get), daemon=True)
     thread.start()
     thread.join(OBSERVED_WITHIN_S)
@@ -87,7 +93,7 @@ def count(frame: DataFrame) -> dict[Partition, Counted]:
         f.expr("bit_or(shiftleft(1L, CAST(offset & 63 AS INT))) AS bits"),
         f.expr("min(offset) AS first"),
         f.expr("max(offset) AS last"),
-        f.expr(f"bit_xor(CASE WHEN {FATE} != '{FILTERED}' THEN xxhash64(topic, partition, offset) END) AS hash"),
+        f.expr(f"{_UNFILTERED} AS hash"),
     )
     sums: list[Column] = [f.expr(f"sum({name})") for name in (ROW, BAD, FILTERED)]
     sums += map(f.expr, ("coalesce(sum(bit_count(bits)), 0)", "min(first)", "max(last)", "coalesce(bit_xor(hash), 0)"))
@@ -98,30 +104,61 @@ def count(frame: DataFrame) -> dict[Partition, Counted]:
     return counted
 
 
-def account(batch: Batch, written: DataFrame | Written | None) -> dict[Partition, Counted]:
-    """What became of the planned offsets of each partition.
+def account(batch: Batch, written: DataFrame | Written | None) -> tuple[dict[Partition, Counted], Proof]:
+    """What became of the planned offsets of each partition, and what shows it.
 
     :param written: what reads the output back; ``None``: the records are counted, as Spark reads them.
     """
     sizes = batch.sizes
     if written is None or written is batch.records:
-        return {tp: c._replace(gaps=sizes.get(tp, 0) - c.offsets) for tp, c in _with_all(sizes, count(batch.records))}
+        counted = _with_all(sizes, count(batch.records))
+        return {tp: c._replace(gaps=sizes.get(tp, 0) - c.offsets) for tp, c in counted}, "trusted"
     if not isinstance(written, Written):
-        written = Written(written, batch.records, 0)
+        written = Written(written, batch.records)
+    if _has_receipt(batch, written):
+        return dict(_planned(batch.plan.pieces, sizes)), "receipt"
+    return _read_back(batch, written, sizes), "read back"
+
+
+def _has_receipt(batch: Batch, written: Written) -> bool:
+    """Whether the table's commit has added just the planned offsets, each once."""
+    planned = sum(batch.sizes.values())
+    if written.added != planned or not planned:
+        return written.added == planned
+    seen = observed(batch.observation) if written.seen_rows is None else written.seen_rows
+    return seen.get("records") == planned and seen["hash"] == planned_hash(batch.spark, batch.plan.pieces)
+
+
+def _planned(pieces: Sequence[Range], sizes: Mapping[Partition, int]) -> Iterator[tuple[Partition, Counted]]:
+    for tp, size in sizes.items():
+        own = [piece for piece in pieces if piece[:2] == tp]
+        yield tp, Counted(size, offsets=size, first=own[0].start, last=own[-1].end - 1) if own else Counted()
+
+
+def _read_back(batch: Batch, written: Written, sizes: Mapping[Partition, int]) -> dict[Partition, Counted]:
     found = dict(_with_all(sizes, count(written.outputs)))
     lacking = {tp: sizes.get(tp, 0) - c.offsets for tp, c in found.items()}
     is_each_once = all(c.rows + c.bad == c.offsets for c in found.values()) and min(lacking.values(), default=0) >= 0
     if is_each_once and not any(lacking.values()):
         return found
     if is_each_once:
-        seen, total = observed(batch.observation), sum(c.offsets for c in found.values())
+        seen = observed(batch.observation) if written.seen is None else written.seen
+        total = sum(c.offsets for c in found.values())
         if seen.get("records") == total + written.filtered == sum(sizes.values()):  # no gaps: what lacks is filtered
             return {tp: c._replace(filtered=lacking[tp], offsets=c.offsets + lacking[tp]) for tp, c in found.items()}
-        if seen == {"records": total, "hash": reduce(xor, (c.hash for c in found.values()), 0)}:  # nothing is filtered
-            return {tp: c._replace(gaps=lacking[tp]) for tp, c in found.items()}
+        if seen.get("records") == total and seen["hash"] == reduce(xor, (c.hash for c in found.values()), 0):
+            return {tp: c._replace(gaps=lacking[tp]) for tp, c in found.items()}  # nothing is filtered
     log.info("%s: Kafka is read once more, to compare with what was written.", batch)
     scanned = count(written.scan)
     return {tp: _compared(c, scanned.get(tp, Counted()), sizes.get(tp, 0)) for tp, c in _with_all(scanned, found)}
+
+
+def is_whole(sizes: Mapping[Partition, int], counted: Mapping[Partition, Counted]) -> bool:
+    """Whether the counts are those of a batch that verifies."""
+    return all(
+        c.rows + c.bad + c.filtered == c.offsets and c.offsets + c.gaps == sizes.get(tp, 0)
+        for tp, c in _with_all(sizes, dict(counted))
+    )
 
 
 def columns(counted: Mapping[Partition, Counted]) -> dict[str, dict[str, list[Any]]]:

@@ -11,7 +11,9 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, DateType, StructType, TimestampNTZType, TimestampType
+
+from airflow_kafka_offsets.spark.sinks.columns import quoted
 
 RAW = {"value": "kafka_raw_value", "key": "kafka_raw_key"}
 _DECODED = {"value": "kafka_decoded_value", "key": "kafka_decoded_key"}
@@ -75,8 +77,11 @@ class Decoder:
             decoded = decoded.dropFields(inner)
         return decoded.alias(self.name)
 
-    def reasons(self) -> Iterator[Column]:
-        """Why a record is bad, in words; null where it is not. A record without a value is never bad."""
+    def reasons(self, of: StructType) -> Iterator[Column]:
+        """Why a record is bad, in words; null where it is not. A record without a value is never bad.
+
+        :param of: the columns of a frame with what :meth:`decode` makes.
+        """
         kind, raw, decoded = self.given["format"], self.raw, self.decoded
         if kind in ("json", "text"):
             text = f"CAST({raw} AS STRING)"
@@ -87,13 +92,16 @@ class Decoder:
             yield f.expr(
                 f"CASE WHEN {raw} IS NOT NULL AND ({bad}) THEN 'the {self.name} is not JSON of the schema' END"
             )
+            for field, is_late in _beyond_9999(of[decoded].dataType, decoded):
+                words = f"the {self.name} has a time behind the year 9999: {field}. JSON numbers are read as seconds"
+                yield f.when(f.expr(is_late), words)
         if kind == "avro" and self.given["by_id"]:
-            known = ", ".join(self.given["by_id"])
+            known, number = ", ".join(self.given["by_id"]), _ID.format(raw)
             yield f.expr(
-                f"CASE WHEN {raw} IS NOT NULL AND {_ID.format(raw)} IS NULL "
+                f"CASE WHEN {raw} IS NOT NULL AND {number} IS NULL "
                 f"THEN 'the {self.name} does not begin with the five bytes of a schema registry' "
-                f"WHEN {_ID.format(raw)} NOT IN ({known}) "
-                f"THEN concat('the {self.name} has schema id ', {_ID.format(raw)}, ', which its subject lacks') END"
+                f"WHEN {number} NOT IN ({known}) "
+                f"THEN concat('the {self.name} has schema id ', {number}, ', which is no record of its subject') END"
             )
         if kind == "avro":
             is_whole = f"{decoded}.{_END} <=> X'{_END_BYTES.hex()}'"
@@ -133,6 +141,19 @@ class Decoder:
             return from_avro(whole, options["avroSchema"], options)
         texts = ((number, from_avro(whole, _with_end(text), options)) for number, text in by_id.items())
         return f.coalesce(*(f.when(f.expr(f"{_ID.format(self.raw)} = {number}"), column) for number, column in texts))
+
+
+def _beyond_9999(kind: DataType, column: str, name: str = "") -> Iterator[tuple[str, str]]:
+    """Each field with times, and the condition that it has one which no calendar has, such as milliseconds make."""
+    match kind:
+        case StructType():
+            for field in kind:
+                yield from _beyond_9999(field.dataType, f"{column}.{quoted(field.name)}", f"{name}.{field.name}")
+        case ArrayType():
+            for inner, is_late in _beyond_9999(kind.elementType, "kafka_item", name):
+                yield inner, f"exists({column}, kafka_item -> {is_late})"
+        case DateType() | TimestampType() | TimestampNTZType():
+            yield name.removeprefix("."), f"year({column}) > 9999"
 
 
 _ID = (

@@ -63,3 +63,31 @@ class StoreUnavailable(BatchError):
     """The checkpoint location does not answer, or an object in it is missing or damaged."""
 
     code = "AKO-503"
+
+
+class OutputLost(BatchError):
+    """Rows of a committed batch are not in the output: the table was dropped, rolled back, or is another one."""
+
+    code = "AKO-406"
+    is_final = True
+
+
+class LogBehind(BatchError):
+    """The output has rows of later batches than the log: the checkpoint location is an older copy."""
+
+    code = "AKO-305"
+    is_final = True
+
+
+class RecordsGone(BatchError):
+    """Kafka has fewer records than the batch was committed with, so writing it again would lose rows."""
+
+    code = "AKO-101"
+    is_final = True
+
+
+class ConditionNotMet(BatchError):
+    """The rows of the whole batch are not as the job ensures that they are."""
+
+    code = "AKO-407"
+    is_final = True

@@ -3,8 +3,8 @@
     kafka_reason   null: it is a row      '': ``where`` filters it      else: it is bad, for this reason
 
 Rows are written first, while Spark observes how many records are bad and how many are filtered. Only if some are bad is
-Kafka read a second time, and of most other records no more than their place is looked at. The report adds up what is
-read back: rows + bad + filtered = offsets, each once.
+Kafka read a second time, and of most other records no more than their place is looked at. The report adds up:
+rows + bad + filtered = offsets, each once.
 
 An expression that raises is its author's error and fails the batch. Spark cannot tell for which record it would not.
 """
@@ -12,8 +12,9 @@ An expression that raises is its author's error and fails the batch. Spark canno
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -23,14 +24,17 @@ from pyspark.sql.types import StructType
 
 from airflow_kafka_offsets.spark import events
 from airflow_kafka_offsets.spark.batch import BAD, FATE, FILTERED, ROW, Batch, Written
-from airflow_kafka_offsets.spark.count import observed
+from airflow_kafka_offsets.spark.conditions import Conditions
+from airflow_kafka_offsets.spark.count import observe, observed
 from airflow_kafka_offsets.spark.decode import RAW, SETTINGS, Decoder
-from airflow_kafka_offsets.spark.errors import BadRecords, BatchError, InvalidJob, LateAttempt
+from airflow_kafka_offsets.spark.errors import BadRecords, BatchError, InvalidJob
 from airflow_kafka_offsets.spark.marks import note, noted
-from airflow_kafka_offsets.spark.sinks.columns import quoted
-from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
+from airflow_kafka_offsets.spark.plan import Plan
+from airflow_kafka_offsets.spark.receipts import HASH
+from airflow_kafka_offsets.spark.sinks import BAD_ROLE, plain_sink
+from airflow_kafka_offsets.spark.sinks.columns import keyed, quoted
+from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN, Sink
 from airflow_kafka_offsets.spark.sinks.table import TableSink
-from airflow_kafka_offsets.spark.store import jvm_of
 
 REASON = "kafka_reason"
 SOURCE = ("topic", "partition", "offset")
@@ -61,12 +65,12 @@ class Fates:
         bare = records.select(*others, *raw).select("*", *(decoder.decode() for decoder in self.decoders))
         seen = self._seen(bare)
         of_events = events.reasons(seen.schema) if self.has_events else ()
-        reason = f.coalesce(*self._reasons(rows, of_events), f.lit(None).cast("string")).alias(REASON)
+        reason = f.coalesce(*self._reasons(rows, bare.schema, of_events), f.lit(None).cast("string")).alias(REASON)
         fated = seen.select(*map(quoted, bare.columns), reason)
         self.observation = Observation()
         is_bad = f"{REASON} != ''"
         counts = {"records": "count(1)", BAD: f"count_if({is_bad})", FILTERED: f"count_if({REASON} = '')"}
-        counts |= {"marks": note(is_bad)}
+        counts |= {"hash": HASH, "marks": note(is_bad)}
         self._counts = [f.expr(count).alias(name) for name, count in counts.items()]
         self.all = fated.observe(self.observation, *self._counts)
 
@@ -108,9 +112,9 @@ class Fates:
     def _seen(self, fated: DataFrame) -> DataFrame:
         return fated.select("*", *(decoder.seen() for decoder in self.decoders))
 
-    def _reasons(self, rows: Mapping[str, Any], of_events: Iterable[Column]) -> Iterator[Column]:
+    def _reasons(self, rows: Mapping[str, Any], of: StructType, of_events: Iterable[Column]) -> Iterator[Column]:
         for decoder in self.decoders:
-            yield from decoder.reasons()
+            yield from decoder.reasons(of)
         yield from of_events
         if rows["where"] is not None:
             yield f.when(~f.coalesce(f.expr(rows["where"]), f.lit(False)), "")
@@ -123,22 +127,18 @@ class Fates:
         yield "value.*" if isinstance(seen["value"].dataType, StructType) else "value"
 
 
-class RowSink:
-    """Writes the rows that a definition makes of records to one sink, and bad records to another.
+class RowSink(Sink):
+    """Writes the rows that a definition makes of records to one table, and bad records to another.
 
     :param rows: the member ``rows`` of the job object.
     :param bad: ``None``: the first bad record fails the batch.
     """
 
     def __init__(self, sink: TableSink, rows: Mapping[str, Any], bad: TableSink | None) -> None:
-        self.sink, self.rows, self.bad = sink, rows, bad
-        self._filtered = 0
+        self.sink, self.rows, self.bad, self.output = sink, rows, bad, sink.output
+        self.conditions = Conditions(rows["ensure"])
 
-    @property
-    def output(self) -> str:
-        return self.sink.output
-
-    def check(self, spark: SparkSession, pipeline: str) -> None:
+    def check(self, spark: SparkSession, plan: Plan) -> None:
         """
         :raises InvalidJob: Spark does not take a schema or an expression.
         """
@@ -146,39 +146,93 @@ class RowSink:
             spark.conf.set(name, value)
         with _refusing():
             none = spark.createDataFrame([], KAFKA_COLUMNS)
-            Fates(none, self.rows).rows().schema  # noqa: B018, Spark Connect analyses a frame when it is asked for this
-        self.sink.check(spark, pipeline)
-        if self.bad is not None:
-            self.bad.check(spark, pipeline)
+            self.conditions.analyse(Fates(none, self.rows).rows())
+        for table in filter(None, (self.sink, self.bad)):
+            table.check(spark, plan)
 
-    def write(self, batch: Batch, rows: DataFrame) -> None:
-        """:raises BadRecords: more records are bad than the job accepts. Its rows are in the output, not committed."""
+    def look(self, spark: SparkSession, plan: Plan) -> None:
+        self.sink.look(spark, plan)
+
+    def present(self, spark: SparkSession, keys: Sequence[str]) -> set[str]:
+        return self.sink.present(spark, keys)
+
+    def is_conflict(self, error: Exception) -> bool:
+        return any(table.is_conflict(error) for table in (self.sink, self.bad) if table is not None)
+
+    def write(self, batch: Batch, rows: DataFrame) -> Written:
+        """
+        :raises BadRecords: more records are bad than the job accepts. Its rows are not committed.
+        :raises ConditionNotMet: the rows together are not as ensured.
+        """
+        self._prepare_bad(batch, rows)
         fates = Fates(rows, self.rows)
+        made, made_observation = observe(fates.rows())
+        is_rewrite = batch.attempt > 1
         with _explaining(batch):
-            self.sink.write(batch, fates.rows())
-        found = observed(fates.observation)
-        if not found and jvm_of(batch.spark) is None:  # Spark Connect may lose what it has observed: SPARK-54279
-            found = fates.count()
-        if not found:  # Delta does so in silence
-            cause = f"{self.output} has skipped the write: it has one of this attempt or of a later one"
-            raise LateAttempt(f"Cannot write {batch}", cause, "Retry the task: the next attempt has a higher number")
-        self._filtered = found[FILTERED]
-        if not found[BAD] and (self.bad is None or self.bad.read_back(batch).isEmpty()):
-            return
-        bad = Fates(noted(rows, found["marks"]), self.rows).bad()
-        self._refuse_too_many(batch, bad, found[BAD], found["records"])
-        if self.bad is not None:
-            self.bad.write(batch, bad if found[BAD] else bad.limit(0))
+            if is_rewrite:  # old rows stay if the new ones are not as ensured
+                self.conditions.check(batch, self.conditions.measure(made), f"{self.output} is unchanged")
+            ensured, observation = self.conditions.observe(made)
+            written = self.sink.write(batch, ensured)
+        if not is_rewrite:
+            found = observed(observation) or self.conditions.measure(written.outputs)
+            visible = f"The rows are in {self.output}, and not committed"
+            where = visible if written.publish is None else "No reader sees the rows"
+            self.conditions.check(batch, found, where)
+        seen = observed(fates.observation) or fates.count()  # Spark Connect may lose it: SPARK-54279
+        bad = self._write_bad(batch, rows, seen)
+        outputs = _with_fate(written.outputs, ROW)
+        if bad is not None:
+            outputs = outputs.unionByName(_with_fate(bad.outputs, BAD))
 
-    def read_back(self, batch: Batch) -> Written:
-        outputs = _with_fate(self.sink.read_back(batch), ROW)
-        if self.bad is not None:
-            outputs = outputs.unionByName(_with_fate(self.bad.read_back(batch), BAD))
-        return Written(outputs, Fates(batch.records, self.rows).scan(), self._filtered)
+        def publish() -> str | None:
+            if bad is not None and bad.publish is not None:
+                bad.publish()
+            return written.snapshot if written.publish is None else written.publish()
 
-    def _refuse_too_many(self, batch: Batch, bad: DataFrame, count: int, records: int) -> None:
-        limit = self.rows["bad"]["limit"] if self.bad is not None else 0
+        is_staged = written.publish is not None or (bad is not None and bad.publish is not None)
+        return replace(
+            written,
+            outputs=outputs,
+            scan=Fates(rows, self.rows).scan(),
+            filtered=seen[FILTERED],
+            seen=seen,
+            seen_rows=observed(made_observation),
+            publish=publish if is_staged else None,
+        )
+
+    def _prepare_bad(self, batch: Batch, rows: DataFrame) -> None:
+        """Mark the table of bad records before any row is written, and remove those that it has elsewhere.
+
+        An earlier attempt may have had another table for them.
+        """
+        if self.bad is not None and self.bad.read(batch.spark) is None:
+            self.bad.prepare(keyed(Fates(rows, self.rows).bad(), batch.key), batch.plan)
+        for job in batch.former_jobs:
+            given = (job.get("rows") or {}).get("bad")
+            former = None if given is None else plain_sink(given["sink"], role=BAD_ROLE)
+            if former is None or (self.bad is not None and former.name == self.bad.name):
+                continue
+            if not (old := former.rows_of(batch)).isEmpty():
+                written = former.write(batch, old.drop(BATCH_COLUMN).limit(0))
+                if written.publish is not None:
+                    written.publish()
+
+    def _write_bad(self, batch: Batch, rows: DataFrame, seen: Mapping[str, Any]) -> Written | None:
+        """``None``: there are none, and were none."""
+        is_first = batch.attempt == batch.tries == 1
+        if not seen[BAD] and (self.bad is None or is_first or self.bad.rows_of(batch).isEmpty()):
+            return None
+        bad = Fates(noted(rows, seen["marks"]), self.rows).bad()
+        self._refuse_too_many(batch, bad, seen)
+        return None if self.bad is None else self.bad.write(batch, bad if seen[BAD] else bad.limit(0))
+
+    def _refuse_too_many(self, batch: Batch, bad: DataFrame, seen: Mapping[str, Any]) -> None:
+        limit, count = self.rows["bad"]["limit"] if self.bad is not None else 0, seen[BAD]
+        records = min(seen["records"], sum(batch.sizes.values()))
         if limit is None or count <= _allowed(limit, records):
+            return
+        count = bad.count()  # what was observed has a stage twice that Spark has run again
+        if count <= _allowed(limit, records):
             return
         first = bad.select(*SOURCE, "reason").orderBy(*SOURCE).limit(EXAMPLES).collect()
         places = [f"{row.topic}-{row.partition}:{row.offset}" for row in first]
@@ -187,7 +241,7 @@ class RowSink:
             f"Bad records in {batch}: {count:,} of {records:,}, and the limit is {limit}",
             f"The first ones are {named}",
             "Correct Rows(…) or the producer and clear the task; or accept bad records, Rows(bad=BadRecords(…)); "
-            f"or: kafka-offsets skip {batch.pipeline} {places[0] if places else ''}",
+            f"or skip the record: {batch.plan.conf(skip=places[:1])}",
         )
 
 

@@ -43,10 +43,12 @@ from airflow_kafka_offsets.spark.entity import GONE, SOURCE, SPLIT, TRUNCATE, Qu
 from airflow_kafka_offsets.spark.errors import BatchError, InvalidJob, LateAttempt
 from airflow_kafka_offsets.spark.history import MERGED, Commit, commits
 from airflow_kafka_offsets.spark.objects import read_object
+from airflow_kafka_offsets.spark.plan import Plan, read_plan
+from airflow_kafka_offsets.spark.retries import TRIES
 from airflow_kafka_offsets.spark.sinks import plain_sink
 from airflow_kafka_offsets.spark.sinks.columns import quoted
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
-from airflow_kafka_offsets.spark.sinks.table import TRIES, TableSink
+from airflow_kafka_offsets.spark.sinks.table import TableSink
 from airflow_kafka_offsets.spark.store import HadoopStore, Store
 
 log = logging.getLogger(__name__)
@@ -88,12 +90,12 @@ class Merge:
     """What is merged, and into which table.
 
     :ivar log: the table that the sink writes.
-    :ivar mark: the name that the entity table carries: of no output of the pipeline, by whichever alias.
+    :ivar plan: of the run's own batch.
     """
 
     log: TableSink
     table: TableSink
-    mark: str
+    plan: Plan
     query: Query
 
     def run(self, spark: SparkSession, pipeline: Commits) -> list[str]:
@@ -103,7 +105,7 @@ class Merge:
         :raises LateAttempt: a batch is being written again, or others commit to the entity table all the time.
         :raises InvalidJob: the rows have no such keys, or a key is in two partitions.
         """
-        self.table.check(spark, self.mark)
+        self.table.check(spark, self.plan)
         for tries in range(1, TRIES + 1):
             pinned, receipt = self.pin(spark)  # before the log table: what was merged meanwhile is not merged again
             changes = self.changes(spark, pipeline, pinned, receipt)
@@ -202,7 +204,7 @@ class Merge:
             "pinned": None if changes.pinned is None else changes.pinned.place,
             "token": token,
         }
-        fitted, _ = self.table.prepare(found.drop(GONE), self.mark)
+        fitted, _ = self.table.prepare(found.drop(GONE), self.plan)
         view = f"kafka_merge_{token}"
         found.to(StructType([*fitted.schema, found.schema[GONE]])).createOrReplaceTempView(view)
         own = [quoted(name) for name in found.columns if name != GONE]  # other columns are the user's
@@ -285,15 +287,15 @@ def merge_batches(spark: SparkSession, argv: Sequence[str] | None = None, store:
     """
     arguments = parse(sys.argv[1:] if argv is None else argv)
     store = HadoopStore(spark, arguments.root) if store is None else store
-    plan = read_object(store, f"{arguments.folder}/{arguments.entry}.json")
+    plan = read_plan(store, arguments.folder, arguments.entry)
     digest = None if arguments.job is None else arguments.job.rpartition("/")[2].removesuffix(".json")
     job: dict[str, Any] = {} if arguments.job is None else read_object(store, arguments.job, digest)
     if (given := job.get("merge")) is None:
         raise InvalidJob("Cannot merge", "The job has no entity table", "Give kafka_spark_batch sink= and merge=")
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
-    own, mark = plain_sink(job["sink"], job["output"]), f"{plan['pipeline'].partition('/')[0]}/merge"
-    merge = Merge(own, plain_sink(given["sink"]), mark, Query.of(given))
+    own = plain_sink(job["sink"], job["output"])
+    merge = Merge(own, plain_sink(given["sink"], role="/merge"), plan, Query.of(given))
     merged = merge.run(spark, Commits(store, arguments.folder.partition("/batches/")[0], plan, own.output))
     log.info("%s: batches merged: %s.", merge.table.output, ", ".join(merged) or "none, it has them all")
     return merged

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from airflow_kafka_offsets.spark.batch import Range
 from airflow_kafka_offsets.spark.errors import StoreUnavailable
 from airflow_kafka_offsets.spark.objects import read_object
 from airflow_kafka_offsets.spark.store import Store
@@ -16,37 +16,53 @@ from airflow_kafka_offsets.spark.store import Store
 _KEY = re.compile(r"[0-9]{10}(-[0-9]+of[0-9]+)?-[0-9a-f]{12}")
 
 
-@dataclass(frozen=True, slots=True)
+class Range(NamedTuple):
+    """Offsets of one partition: ``start`` is included, ``end`` is not."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a batch reads.
+    """What a batch reads, and what its output has to be like.
 
     :ivar window: ``[start, end)`` in milliseconds, of a batch by window.
-    :ivar identity: the number of the pipeline's identity that it was planned under; acts replace it.
-    :ivar log: the id of the log. :ivar adopted: other logs whose table the pipeline took over, with their highest keys.
+    :ivar identity: the number of the pipeline's identity that it was planned under.
+    :ivar log: the id of the pipeline's log. :ivar adopted: logs whose table it has taken over, with their highest keys.
     :ivar bases: what was added to numbers of batches in keys.
-    :ivar output: the output of the pipeline; ``None``: any.
-    :ivar expects: a key that the output must have. :ivar newest: whether no key behind its own may be there.
+    :ivar output: the output of the identity; ``None``: any.
+    :ivar expects: the key of an earlier batch that the output must have; ``None``: of none.
+    :ivar newest: in sequence, no batch is behind this one: nor does the output have a key behind this one's.
     :ivar partitions: how many partitions each topic had when the batch was planned.
-    :ivar ranges: also empty ones.
-    :ivar skips: offsets inside the ranges that are not written.
+    :ivar ranges: also empty ones; ``digest``: of the body that has them.
+    :ivar skips: offsets inside the ranges that are not read.
     """
 
     pipeline: str
     number: int
     key: str
     plan_id: str
-    window: tuple[int, int] | None
-    isolation_level: str
-    identity: int
-    log: str
-    adopted: Mapping[str, str]
-    bases: tuple[int, ...]
-    output: str | None
-    expects: str | None
-    newest: bool
-    partitions: Mapping[str, int]
-    ranges: tuple[Range, ...]
-    skips: tuple[Range, ...]
+    window: tuple[int, int] | None = None
+    isolation_level: str = "read_uncommitted"
+    identity: int = 0
+    log: str = "none"
+    adopted: Mapping[str, str] = field(default_factory=dict)
+    bases: tuple[int, ...] = (0,)
+    output: str | None = None
+    expects: str | None = None
+    newest: bool = False
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    ranges: tuple[Range, ...] = ()
+    digest: str = ""
+    skips: tuple[Range, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name that outputs carry: that of the pipeline, which its shards share."""
+        return self.pipeline.partition("/")[0]
 
     @property
     def read_ranges(self) -> tuple[Range, ...]:
@@ -54,11 +70,27 @@ class Plan:
         return tuple(r for r in self.ranges if r.start < r.end)
 
     @property
+    def pieces(self) -> list[Range]:
+        """The offsets to read: the ranges, cut where offsets are skipped."""
+        pieces = []
+        for topic, partition, start, end in self.read_ranges:
+            for skip in sorted(s for s in self.skips if s[:2] == (topic, partition)):
+                pieces.append(Range(topic, partition, start, min(skip.start, end)))
+                start = max(start, skip.end)
+            pieces.append(Range(topic, partition, start, end))
+        return [piece for piece in pieces if piece.start < piece.end]
+
+    @property
     def window_utc(self) -> tuple[datetime, datetime] | None:
         if self.window is None:
             return None
         start, end = (datetime.fromtimestamp(ms / 1000, UTC) for ms in self.window)
         return start, end
+
+    def conf(self, **act: Any) -> str:
+        """The conf of a run by which a person acknowledges something, or skips offsets."""
+        said = {"pipeline": self.name, "after": self.identity, "reason": "why", **act}
+        return f"trigger a run with the conf {json.dumps({'kafka_offsets': said})}"
 
 
 def read_plan(store: Store, folder: str, entry: int) -> Plan:
@@ -85,6 +117,7 @@ def read_plan(store: Store, folder: str, entry: int) -> Plan:
             newest=header["newest"],
             partitions={topic: of_topic["partitions"] for topic, of_topic in header["topics"].items()},
             ranges=tuple(sorted(_ranges(body["ranges"]))),
+            digest=header["ranges"]["sha256"],
             skips=tuple(sorted(_ranges(body["skips"]))),
         )
     except (LookupError, TypeError, ValueError) as error:

@@ -2,8 +2,9 @@
 
     plan still current? → list attempts → begun <highest + 1> → look → read → write → look → report
 
-If the write raises, nothing is reported, so nothing is verified. An empty batch is written and reported like any other:
-rows that an earlier attempt left under its key go.
+A sink that stages writes out of sight; what it has staged is proved before it is published. If the write raises,
+nothing is reported, so nothing is verified. An empty batch is written and reported like any other: rows that an earlier
+attempt left under its key go.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.spark.arguments import Arguments, parse
-from airflow_kafka_offsets.spark.attempts import begin
+from airflow_kafka_offsets.spark.attempts import begin, last_commit, read_begun, reported_rows
 from airflow_kafka_offsets.spark.batch import Batch, Written
-from airflow_kafka_offsets.spark.count import account, columns, observe
+from airflow_kafka_offsets.spark.count import Counted, Partition, Proof, account, columns, is_whole, observe
+from airflow_kafka_offsets.spark.errors import OutputLost, RecordsGone
+from airflow_kafka_offsets.spark.lost import committed_batches, first_offsets, name_lost
 from airflow_kafka_offsets.spark.objects import read_object
 from airflow_kafka_offsets.spark.plan import Plan, read_plan
+from airflow_kafka_offsets.spark.retries import try_again
 from airflow_kafka_offsets.spark.secrets import keep_secrets_out_of_the_log
 from airflow_kafka_offsets.spark.sinks.contract import Sink
 from airflow_kafka_offsets.spark.source import read_records, source_options
@@ -50,27 +54,67 @@ class Work:
         """Begin the attempt. The settings of the read are looked at first, so that a wrong one begins nothing."""
         given, plan = self.arguments, self.plan
         options = source_options(self.spark, plan, given.servers)
-        if self.job is not None and self.job.get("rows"):
+        has_rows = self.job is not None and bool(self.job.get("rows"))
+        if has_rows:
             options["includeHeaders"] = "true"
         digest = None if given.job is None else _digest(given.job)
+        records = read_records(self.spark, plan, options)
+        self._refuse_fewer(records)
         place = begin(self.store, given.folder, self.names, given.entry, plan, digest, output)
-        records, observation = observe(read_records(self.spark, plan, options))
+        observed = (records, None) if has_rows else observe(records)  # rows are observed as they are made
+        jobs = {begun["job"] for begun in read_begun(self.store, given.folder, self.names)} - {digest, None}
+        pipeline = given.folder.partition("/")[0]
         batch = Batch(
-            spark=self.spark,
-            pipeline=plan.pipeline,
-            number=plan.number,
-            key=plan.key,
-            window=plan.window_utc,
-            ranges=plan.read_ranges,
-            skips=plan.skips,
-            records=records,
-            job=self.job,
-            output=output,
-            place=place,
-            observation=observation,
+            self.spark,
+            plan,
+            observed[0],
+            self.job,
+            output,
+            place,
+            observed[1],
+            former_jobs=[read_object(self.store, f"{pipeline}/jobs/{name}.json", name) for name in sorted(jobs)],
         )
         log.info("%s: offsets to read: %d, partitions: %d.", batch, sum(batch.sizes.values()), len(batch.ranges))
         return batch
+
+    def _refuse_fewer(self, records: DataFrame) -> None:
+        """
+        :raises RecordsGone: Kafka has fewer records than the batch is committed with: the topic was compacted since.
+        """
+        committed = last_commit(self.store, self.arguments.folder, self.names)
+        if committed and (count := records.count()) < committed:
+            what = f"Batch {self.plan.number} of pipeline {self.plan.pipeline} is left as it is"
+            cause = (
+                f"It is committed with {committed:,} records, and Kafka has {count:,} of them: the topic is compacted"
+            )
+            raise RecordsGone(what, cause, "Its rows stay: mark the run as a success")
+
+    def look(self, sink: Sink) -> None:
+        """:raises OutputLost: rows of earlier batches are not in the output; it names them."""
+        try:
+            sink.look(self.spark, self.plan)
+        except OutputLost as error:
+            committed = list(committed_batches(self.store, self.arguments.folder, self.plan, sink.output))
+            there = sink.present(self.spark, [key for key, _ in committed])
+            raise name_lost(error, committed, there, self._is_readable, self.plan) from None
+
+    def require_rows(self, sink: Sink) -> None:
+        """:raises OutputLost: the output does not have the batch itself, which Kafka has no more."""
+        key = self.plan.key
+        if reported_rows(self.store, self.arguments.folder, self.names) and key not in sink.present(self.spark, [key]):
+            what, cause = f"Batch {key} is written, and its records are gone", f"{sink.output} lacks its rows"
+            remedy = f"Restore the table; or give these rows up: {self.plan.conf(acknowledge={'rows': [key]})}"
+            raise OutputLost(what, cause, remedy)
+
+    def _is_readable(self, plan: Plan) -> bool:
+        """Whether Kafka still has the records of an earlier batch."""
+        options = source_options(self.spark, plan, self.arguments.servers)
+        try:
+            read_records(self.spark, first_offsets(plan), options).count()
+        except Exception as error:
+            log.info("The first offsets of batch %s cannot be read: %s", plan.key, str(error).splitlines()[0])
+            return False
+        return True
 
 
 def for_each_batch(
@@ -86,12 +130,12 @@ def for_each_batch(
     :param store: the checkpoint location, if Spark cannot reach it: an object with ``get``, ``put`` and ``list``.
     :returns: the batch; ``None``: there was nothing to do.
     :raises InvalidJob: arguments or settings are missing or wrong.
-    :raises OtherOutput: the output is not this batch's, or not this pipeline's; nothing was begun.
+    :raises OtherOutput: the output is not this pipeline's; nothing was begun.
+    :raises OutputLost: rows of earlier batches are not in the output.
     :raises LateAttempt: another driver, plan or commit has taken this job's place; nothing is reported.
     :raises StoreUnavailable: the checkpoint location does not answer, or lacks an object.
     """
-    work = open_work(spark, argv, store)
-    return None if work is None else write_work(work, write)
+    return write_work(open_work(spark, argv, store), write)
 
 
 def read_batch(spark: SparkSession, argv: Sequence[str] | None = None, store: Store | None = None) -> Batch:
@@ -103,7 +147,7 @@ def read_batch(spark: SparkSession, argv: Sequence[str] | None = None, store: St
     Parameters and errors are those of :func:`for_each_batch`.
     """
     work = open_work(spark, argv, store)
-    if work is None:
+    if work.arguments.has_nothing_to_do:
         raise SystemExit(0)
     return work.begin(None)
 
@@ -114,20 +158,21 @@ def report_batch(batch: Batch, written: DataFrame | Written | None = None) -> No
     :param written: as ``write`` of :func:`for_each_batch` returns it.
     :raises LateAttempt: this driver has lost its place; nothing is reported.
     """
-    counted = account(batch, written)
+    counted, proof = account(batch, written)
+    _report(batch, counted, proof, None)
+
+
+def _report(batch: Batch, counted: Mapping[Partition, Counted], proof: Proof, snapshot: str | None) -> None:
     batch.look()
-    batch.place.report(columns(counted))
+    batch.place.report(counts=columns(counted), snapshot=snapshot, proof=proof)
     total = {name: sum(getattr(c, name) for c in counted.values()) for name in ("rows", "bad", "filtered", "gaps")}
-    log.info("%s: %s.", batch, ", ".join(f"{name} {number}" for name, number in total.items()))
+    log.info("%s: %s, proved: %s.", batch, ", ".join(f"{name} {number}" for name, number in total.items()), proof)
 
 
-def open_work(spark: SparkSession, argv: Sequence[str] | None, store: Store | None) -> Work | None:
-    """The plan and the job object that the arguments name; ``None``: there is nothing to do."""
+def open_work(spark: SparkSession, argv: Sequence[str] | None, store: Store | None) -> Work:
+    """The plan and the job object that the arguments name."""
     keep_secrets_out_of_the_log(spark)
     arguments = parse(sys.argv[1:] if argv is None else argv)
-    if arguments.has_nothing_to_do:
-        log.info("%s has nothing to do: the batch is verified, and its records are gone.", arguments.folder)
-        return None
     store = HadoopStore(spark, arguments.root) if store is None else store
     names = store.list(arguments.folder)
     plan = read_plan(store, arguments.folder, arguments.entry)
@@ -135,17 +180,37 @@ def open_work(spark: SparkSession, argv: Sequence[str] | None, store: Store | No
     return Work(spark, arguments, store, names, plan, job)
 
 
-def write_work(work: Work, write: Sink | Write) -> Batch:
-    """The whole attempt, from its begin to its report."""
+def write_work(work: Work, write: Sink | Write) -> Batch | None:
+    """The whole attempt, from its begin to its report; ``None``: there is nothing to do."""
+    if work.arguments.has_nothing_to_do:
+        log.info("%s has nothing to do: the batch is written, and its records are gone.", work.arguments.folder)
+        if isinstance(write, Sink):
+            work.require_rows(write)
+        return None
     if not isinstance(write, Sink):
         batch = work.begin(None)
         report_batch(batch, write(batch.records, batch))
         return batch
-    write.check(work.spark, work.plan.pipeline.partition("/")[0])
+    write.check(work.spark, work.plan)
+    work.look(write)
     batch = work.begin(write.output)
-    write.write(batch, batch.records)
-    report_batch(batch, write.read_back(batch))
+    why = f"Another writer has committed to {write.output} meanwhile: {batch} is written again."
+    written = try_again(lambda tries: _write(replace(batch, tries=tries), write), write.is_conflict, why)
+    work.look(write)
+    _report(batch, *written)
     return batch
+
+
+def _write(batch: Batch, sink: Sink) -> tuple[Mapping[Partition, Counted], Proof, str | None]:
+    """Write, prove and publish. What is not proved is not published; the commit task says why."""
+    written = sink.write(batch, batch.records)
+    if not isinstance(written, Written):
+        written = Written(written, batch.records)
+    counted, proof = account(batch, written)
+    if written.publish is None or not is_whole(batch.sizes, counted):
+        return counted, proof, written.snapshot
+    batch.look()
+    return counted, proof, written.publish()
 
 
 def _digest(name: str) -> str:

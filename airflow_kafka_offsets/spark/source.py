@@ -8,18 +8,16 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import reduce
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 
-from airflow_kafka_offsets.spark.batch import Range
 from airflow_kafka_offsets.spark.errors import InvalidJob
-from airflow_kafka_offsets.spark.plan import Plan
+from airflow_kafka_offsets.spark.plan import Plan, Range
 from airflow_kafka_offsets.spark.secrets import SETTING, client_options
 from airflow_kafka_offsets.spark.store import jvm_of
 
@@ -68,8 +66,8 @@ def source_options(spark: SparkSession, plan: Plan, servers: str | None) -> dict
 
 
 def read_records(spark: SparkSession, plan: Plan, options: Mapping[str, str]) -> DataFrame:
-    """The records of the plan without its skips, with the columns of Spark's Kafka source. Nothing is read yet."""
-    if not plan.read_ranges:
+    """The records of the plan, with the columns of Spark's Kafka source. Nothing is read yet."""
+    if not (pieces := plan.pieces):
         has_headers = any(name.lower() == "includeheaders" and options[name].lower() == "true" for name in options)
         return spark.createDataFrame([], COLUMNS + HEADERS * has_headers)
 
@@ -79,21 +77,27 @@ def read_records(spark: SparkSession, plan: Plan, options: Mapping[str, str]) ->
     whole = whole_topics(plan)
     by_topic = [r for r in plan.ranges if r.topic in whole]
     frames = [frame] if by_topic and (frame := _subscribed(load, by_topic)) is not None else []
-    if by_partition := [r for r in plan.read_ranges if not frames or r.topic not in whole]:
-        frames.append(load(assign=_json(by_partition), **_bounds(by_partition)))
-    records = reduce(lambda one, other: one.union(other), frames)
-    for skip in plan.skips:
-        is_skipped = (f.col("topic") == skip.topic) & (f.col("partition") == skip.partition)
-        records = records.where(~(is_skipped & (f.col("offset") >= skip.start) & (f.col("offset") < skip.end)))
-    return records
+    frames += [load(assign=_json(p), **_bounds(p)) for p in _once_each(pieces, whole if frames else set())]
+    return reduce(lambda one, other: one.union(other), frames)
 
 
 def whole_topics(plan: Plan) -> set[str]:
-    """The topics to read by ``subscribe``: if there are many partitions, those of which the plan has all."""
+    """The topics to read by ``subscribe``: if there are many partitions, those of which the plan has all, uncut."""
     if len(plan.read_ranges) <= MANY_PARTITIONS:
         return set()
     planned = Counter(r.topic for r in plan.ranges)
-    return {r.topic for r in plan.read_ranges if planned[r.topic] == plan.partitions[r.topic]}
+    whole = {r.topic for r in plan.read_ranges if planned[r.topic] == plan.partitions[r.topic]}
+    return whole - {skip.topic for skip in plan.skips}
+
+
+def _once_each(pieces: Iterable[Range], without: Collection[str]) -> Iterable[list[Range]]:
+    """The pieces in lists that have a partition once each: the source takes no more."""
+    number, lists = Counter[tuple[str, int]](), defaultdict[int, list[Range]](list)
+    for piece in pieces:
+        if piece.topic not in without:
+            lists[number[piece[:2]]].append(piece)
+            number[piece[:2]] += 1
+    return lists.values()
 
 
 def _subscribed(load: Callable[..., DataFrame], ranges: Sequence[Range]) -> DataFrame | None:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark.errors import InvalidJob, StoreUnavailable
 
-_OBJECT_STORES = {"s3a", "s3", "s3n", "gs", "abfs", "abfss"}
+_OBJECT_STORES = {"s3a", "s3", "s3n", "gs"}  # abfs shows a file while it is written, and renames at once
 DRAFT = ".draft"
 
 

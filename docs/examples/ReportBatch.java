@@ -16,20 +16,19 @@ import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
-import java.util.Set;
 import java.util.TreeMap;
-import java.util.TreeSet;
 import java.util.UUID;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collector;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
@@ -69,7 +68,7 @@ public final class ReportBatch {
   /**
    * The batch that the arguments name. Arguments with other names are the job's own.
    *
-   * @param output names what the job writes, such as <code>files:/lake/orders</code>; null: it has no name.
+   * @param output names what the job writes, such as <code>parquet:/lake/orders</code>; null: it has no name.
    */
   public ReportBatch(SparkSession spark, String[] arguments, String output) throws Exception {
     this.spark = spark;
@@ -104,27 +103,27 @@ public final class ReportBatch {
   public Dataset<Row> records() throws Exception {
     List<String> names = list();
     requireCurrent(names);
-    refuseOtherOutput(names);
+    refuseOtherOutput();
     attempt = 1 + begun(names).stream().mapToLong(other -> Long.parseLong(other.group(1))).max().orElse(0);
     random = UUID.randomUUID().toString().substring(0, 8);
     write("begun", about());
     look();
-    List<Range> toRead = ranges.stream().filter(range -> range.start() < range.end()).toList();
-    if (toRead.isEmpty()) {
-      return records = spark.sql("SELECT CAST(NULL AS BINARY) key, CAST(NULL AS BINARY) value, '' topic, 0 partition, 0L offset, "
+    records = spark.sql("SELECT CAST(NULL AS BINARY) key, CAST(NULL AS BINARY) value, '' topic, 0 partition, 0L offset, "
           + "current_timestamp() timestamp, 0 timestampType WHERE false");
-    }
     Map<String, String> options = new HashMap<>();
     kafka.forEach((name, value) -> options.put("kafka." + name, value));
     options.put("kafka.isolation.level", plan.get("isolation_level").asText());
     options.put("failOnDataLoss", "true");
-    options.put("assign", byTopic(toRead, Collectors.mapping(Range::partition, Collectors.toList())));
-    options.put("startingOffsets", byTopic(toRead, Collectors.toMap(Range::partition, Range::start)));
-    options.put("endingOffsets", byTopic(toRead, Collectors.toMap(Range::partition, Range::end)));
-    records = spark.read().format("kafka").options(options).load();
-    for (Range skip : skips) {
-      records = records.where(String.format("NOT (topic = '%s' AND partition = %d AND offset >= %d AND offset < %d)",
-          skip.topic(), skip.partition(), skip.start(), skip.end()));
+    List<Range> left = ranges;
+    while (!left.isEmpty()) { // a partition once in each read: the source takes one range of it
+      List<Range> now = left.stream().map(this::untilTheNextSkip).filter(range -> range.start() < range.end()).toList();
+      if (!now.isEmpty()) {
+        options.put("assign", byTopic(now, Collectors.mapping(Range::partition, Collectors.toList())));
+        options.put("startingOffsets", byTopic(now, Collectors.toMap(Range::partition, Range::start)));
+        options.put("endingOffsets", byTopic(now, Collectors.toMap(Range::partition, Range::end)));
+        records = records.unionByName(spark.read().format("kafka").options(options).load());
+      }
+      left = left.stream().map(this::behindTheNextSkip).filter(range -> range.start() < range.end()).toList();
     }
     return records;
   }
@@ -155,7 +154,7 @@ public final class ReportBatch {
     }
     // Offsets without a record: only what a scan of Kafka does not have either is a gap.
     boolean gaps = ranges.stream().anyMatch(range -> planned(range) > of(counts, range)[1]) && isSame(offsets, offsetsOf(records));
-    ObjectNode report = about();
+    ObjectNode report = about().putNull("snapshot").put("proof", "read back");
     ObjectNode topics = report.putObject("counts");
     for (Range range : ranges) {
       counts.computeIfAbsent(range.topic(), topic -> new TreeMap<>()).putIfAbsent(range.partition(), new long[4]);
@@ -194,8 +193,9 @@ public final class ReportBatch {
     String last = "plan";
     for (int k : entries(names)) {
       if (k > entry) {
-        last = read(k + ".json").get("entry").asText();
-        if (last.equals("plan")) {
+        JsonNode later = read(k + ".json");
+        last = later.get("entry").asText();
+        if (last.equals("plan") && !later.path("plan_id").equals(plan.get("plan_id"))) { // else another run continues the batch
           throw new IllegalStateException("Entry " + k + " of batch " + key() + " is a newer plan: this job stops.");
         }
       }
@@ -205,24 +205,13 @@ public final class ReportBatch {
     }
   }
 
-  private void refuseOtherOutput(List<String> names) throws Exception {
-    long acknowledged = 0;
-    for (int k : entries(names)) {
-      acknowledged = Math.max(acknowledged, read(k + ".json").path("acknowledged").asLong(0));
-    }
-    Set<String> settled = new HashSet<>(), others = new TreeSet<>();
-    for (Matcher begun : begun(names)) {
-      String theirs = String.valueOf(read(begun.group()).get("output").asText(null));
-      (Long.parseLong(begun.group(1)) <= acknowledged ? settled : others).add(theirs);
-    }
-    String before = plan.get("output").asText(null), ours = String.valueOf(output);
-    if (before != null && !settled.contains(ours)) {
-      others.add(before);
-    }
-    others.removeAll(List.of("null", ours));
-    if (!others.isEmpty()) {
-      throw new IllegalStateException("This job writes " + ours + ", and batch " + key() + " was written to " + others + ". Write that again, "
-          + "or acknowledge the change: kafka-offsets reset " + plan.get("pipeline").asText() + " --start current");
+  private void refuseOtherOutput() {
+    String planned = plan.get("output").asText(null);
+    if (planned != null && !planned.equals(output)) {
+      throw new IllegalStateException("This job writes " + output + ", and the pipeline writes " + planned + ". Write that again, "
+          + "or acknowledge the change: trigger a run with the conf {\"kafka_offsets\": {\"pipeline\": "
+          + JSON.valueToTree(plan.get("pipeline").asText().split("/")[0]) + ", \"after\": " + plan.get("identity") + ", \"reason\": \"why\", "
+          + "\"acknowledge\": {\"output\": " + JSON.valueToTree(output) + "}}}");
     }
   }
 
@@ -246,6 +235,21 @@ public final class ReportBatch {
       }
     });
     return found;
+  }
+
+  private Range untilTheNextSkip(Range range) {
+    long end = skipsIn(range).mapToLong(Range::start).min().orElse(range.end());
+    return new Range(range.topic(), range.partition(), range.start(), Math.max(range.start(), end));
+  }
+
+  private Range behindTheNextSkip(Range range) {
+    long start = skipsIn(range).min(Comparator.comparingLong(Range::start)).map(Range::end).orElse(range.end());
+    return new Range(range.topic(), range.partition(), start, range.end());
+  }
+
+  private Stream<Range> skipsIn(Range range) {
+    return skips.stream().filter(skip -> skip.topic().equals(range.topic()) && skip.partition() == range.partition()
+        && skip.end() > range.start() && skip.start() < range.end());
   }
 
   private long planned(Range range) {
@@ -350,7 +354,7 @@ public final class ReportBatch {
     SparkSession spark = SparkSession.builder().getOrCreate();
     Map<String, String> given = named(arguments);
     if (!given.containsKey("--nothing-to-do")) { // the batch is verified, and its records are gone
-      ReportBatch batch = new ReportBatch(spark, arguments, "files:" + given.get("--output"));
+      ReportBatch batch = new ReportBatch(spark, arguments, "parquet:" + given.get("--output"));
       String folder = given.get("--output") + "/kafka_batch=" + batch.key();
       Dataset<Row> records = batch.records();
       batch.look();

@@ -26,21 +26,18 @@ from argparse import ArgumentParser
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.spark import Batch, for_each_batch
+from airflow_kafka_offsets.spark import Batch, Sink, for_each_batch
 
 
-class BatchFolders:
+class BatchFolders(Sink):
     """A folder that has a folder for each batch of a pipeline."""
 
     def __init__(self, path: str) -> None:
         self.path = path.rstrip("/")
         self.output = f"files:{self.path}"
 
-    def check(self, spark: SparkSession, pipeline: str) -> None:
-        """Nothing to refuse: the folder is this pipeline's because nobody else is told of it."""
-
-    def write(self, batch: Batch, rows: DataFrame) -> None:
-        staged, place = f"{self.path}/_staged/{batch.key}-{batch.attempt}", self._place(batch)
+    def write(self, batch: Batch, rows: DataFrame) -> DataFrame:
+        staged, place = f"{self.path}/_staged/{batch.key}-{batch.attempt}", f"{self.path}/kafka_batch={batch.key}"
         rows.selectExpr("topic", "partition", "offset", "CAST(value AS STRING) AS value").write.parquet(staged)
         new, old = (batch.spark.sparkContext._jvm.org.apache.hadoop.fs.Path(folder) for folder in (staged, place))
         files = new.getFileSystem(batch.spark.sparkContext._jsc.hadoopConfiguration())
@@ -48,12 +45,7 @@ class BatchFolders:
         files.delete(old, True)
         if not files.rename(new, old):
             raise RuntimeError(f"{staged} could not be renamed to {place}")
-
-    def read_back(self, batch: Batch) -> DataFrame:
-        return batch.spark.read.schema("topic STRING, partition INT, offset BIGINT").parquet(self._place(batch))
-
-    def _place(self, batch: Batch) -> str:
-        return f"{self.path}/kafka_batch={batch.key}"
+        return batch.spark.read.schema("topic STRING, partition INT, offset BIGINT").parquet(place)
 
 
 if __name__ == "__main__":

@@ -28,13 +28,13 @@ from argparse import ArgumentParser
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from airflow_kafka_offsets.spark import Batch, for_each_batch
+from airflow_kafka_offsets.spark import Batch, Sink, for_each_batch
 
 DRIVER = "org.postgresql.Driver"
 COLUMNS = 'topic, partition, "offset", value, kafka_batch'
 
 
-class PostgresTable:
+class PostgresTable(Sink):
     """A table that has all batches of a pipeline."""
 
     def __init__(self, table: str) -> None:
@@ -43,11 +43,11 @@ class PostgresTable:
         self.account = {"user": os.environ["ORDERS_DB_USER"], "password": os.environ["ORDERS_DB_PASSWORD"]}
         self.output = f"postgresql:{self.url.removeprefix('jdbc:postgresql://')}/{table}"  # without the password
 
-    def check(self, spark: SparkSession, pipeline: str) -> None:
+    def check(self, spark: SparkSession, plan: object) -> None:
         """Fail before the attempt begins if there is no such table."""
         self._table(spark, f"(SELECT {COLUMNS} FROM {self.table} WHERE false) t").schema  # noqa: B018
 
-    def write(self, batch: Batch, rows: DataFrame) -> None:
+    def write(self, batch: Batch, rows: DataFrame) -> DataFrame:
         staging = f"{self.table}_{batch.number}_{batch.attempt}"
         rows = rows.select("topic", "partition", "offset", f.col("value").cast("string"))
         rows = rows.withColumn("kafka_batch", f.lit(batch.key))
@@ -66,9 +66,7 @@ class PostgresTable:
             statement.execute(f"DROP TABLE {staging}")
             connection.commit()
             connection.close()
-
-    def read_back(self, batch: Batch) -> DataFrame:
-        """If a Spark task has staged its rows twice, the report does not match, and the batch is not committed."""
+        # If a Spark task has staged its rows twice, the report does not match, and the batch is not committed.
         query = f"(SELECT {COLUMNS} FROM {self.table} WHERE kafka_batch = '{batch.key}') t"
         return self._table(batch.spark, query)
 

@@ -19,6 +19,7 @@ ALL = Rows(
     select=["value.*"],
     where="value.id > 0",
     expect={"late": "value.at > '2026-01-01'"},
+    ensure={"ids are unique": "count(*) = count(DISTINCT id)"},
     bad=BadRecords(Delta("lake.bad"), limit="0.1%"),
 )
 
@@ -55,6 +56,10 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: Rows(where=" "), "Rows.where is ' '"),
     (lambda: Rows(expect=["value.id > 0"]), "Rows.expect is"),  # type: ignore[arg-type]
     (lambda: Rows(expect={"positive": ""}), r"Rows.expect\['positive'\] is ''"),
+    (lambda: Rows(ensure=["count(*) > 0"]), "Rows.ensure is"),  # type: ignore[arg-type]
+    (lambda: Rows(where="value.at > Current_Timestamp()"), "Rows.where has Current_Timestamp, so that"),
+    (lambda: Rows(expect={"new": "value.at > now( )"}), r"Rows.expect\['new'\] has now\( \)"),
+    (lambda: Delta("/lake", keeps_rows="no"), "Delta.keeps_rows is 'no'; it is one of True, False"),  # type: ignore[arg-type]
     (lambda: Rows(value=Debezium(Json("id INT"))), r"Rows.key is None; give Json\(…\), Avro\(…\)"),
     (lambda: Debezium(Text()), r"Debezium.format is Text\(\); give Json"),  # type: ignore[arg-type]
     (lambda: Debezium(Json("id INT"), ""), "Debezium.placeholder is ''"),
@@ -99,6 +104,13 @@ def test_templates_pass_and_what_they_become_is_checked() -> None:
     assert Rows(Json("{{ x }}"), select=["{{ x }}"]).resolve(context) == Rows(Json("id BIGINT"), select=["id BIGINT"])
     with pytest.raises(InvalidRequest, match=r"Delta.path_or_table is 'id BIGINT'; give table"):
         rows.resolve(context)
+
+
+def test_a_condition_may_speak_of_functions_that_it_does_not_call() -> None:
+    Rows(
+        where="value.note != 'now()' AND `current_date` IS NULL",
+        expect={"x": "value.uuid IS NULL OR unix_timestamp(value.at) > 0"},
+    )
 
 
 def test_values_are_shown_as_they_are_written_and_pickle() -> None:

@@ -34,6 +34,7 @@ def test_a_job_without_rows() -> None:
             "table": None,
             "partition_by": ["day"],
             "evolve": "add",
+            "keeps_rows": True,
         },
         "rows": None,
         "merge": None,
@@ -92,6 +93,7 @@ def test_a_job_with_rows() -> None:
         "select": ["value.*"],
         "where": "value.id > 0",
         "expect": {"late": "value.at > '2026-01-01'"},
+        "ensure": {"ids are unique": "count(*) = count(DISTINCT id)"},
         "bad": {"sink": job_object(Delta("lake.bad"))["sink"], "limit": "0.1%"},
     }
     assert json.loads(json.dumps(job)) == job

@@ -19,6 +19,8 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
 from airflow_kafka_offsets.spark.merge import Merge, merge_batches
+from airflow_kafka_offsets.spark.sinks.iceberg import IcebergTable
+from airflow_kafka_offsets.spark.sinks.table import TableSink
 from airflow_kafka_offsets.spark.store import HadoopStore
 from testbed.leash import Leashed
 from testbed.topics import wait_for
@@ -28,6 +30,10 @@ IN_THE_WRITE = "in the write"
 CALLS: Mapping[str, tuple[type, str, str, bool]] = {
     "before it begins": (HadoopStore, "put", "begun", False),
     "begun": (HadoopStore, "put", "begun", True),
+    "before the table is made": (TableSink, "_create_table", "", False),
+    "the table is made": (TableSink, "_create_table", "", True),
+    "before the table is marked": (TableSink, "_ensure_mark", "", False),
+    "staged": (IcebergTable, "_staged", "", True),
     "written": (HadoopStore, "put", "report", False),
     "reported": (HadoopStore, "put", "report", True),
     "before the merge": (Merge, "publish", "", False),

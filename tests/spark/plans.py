@@ -13,6 +13,19 @@ from typing import Any
 
 Partition = tuple[str, int]
 Ends = tuple[int, int]
+LOG = "10c1d2e3f405"
+HEADER: dict[str, Any] = {
+    "identity": 1,
+    "log": LOG,
+    "adopted": {},
+    "bases": [0],
+    "window": None,
+    "isolation_level": "read_uncommitted",
+    "output": None,
+    "expects": None,
+    "newest": False,
+}
+"""Members of a plan's header that a test may change."""
 
 
 def encode(value: Mapping[str, Any]) -> bytes:
@@ -27,9 +40,6 @@ def columns(rows: Sequence[tuple[Partition, Ends]]) -> dict[str, dict[str, list[
         for name, value in zip(table, (partition, start, end), strict=True):
             table[name].append(value)
     return topics
-
-
-_UNDER = {"identity": 1, "log": "2e7c41f09a3b5d68", "adopted": {}, "bases": [0], "expects": None, "newest": False}
 
 
 @dataclass
@@ -50,7 +60,7 @@ class PlannedBatch:
 
     @property
     def key(self) -> str:
-        return f"{self.number:010}-20261122022f"
+        return f"{self.number:010}-3f9a01c2d4e5"
 
     def plan(
         self,
@@ -65,15 +75,24 @@ class PlannedBatch:
         body = {"version": 1, "ranges": columns(sorted(ranges.items())), "skips": columns(skips)}
         name, data = f"{self.entries + 1}-{secrets.token_hex(4)}.ranges.json", encode(body)
         self.write(name, data)
+        own: dict[str, Any] = {
+            "pipeline": self.pipeline,
+            "number": self.number,
+            "key": self.key,
+            "plan_id": secrets.token_hex(8),
+            "ranges": {"name": name, "sha256": hashlib.sha256(data).hexdigest()},
+            "topics": {topic: {"id": None, "partitions": count} for topic, count in known.items()},
+        }
+        return self.append("plan", **{**HEADER, **own, **header})
+
+    def commit(self, rows: int = 1, **members: Any) -> PlannedBatch:
+        return self.append("commit", rows=rows, **{"bad": 0, "filtered": 0, "output": None, **members})
+
+    def continued(self) -> PlannedBatch:
+        """Another run appends the same plan."""
+        header = self.read(f"{self.entries}.json")
         return self.append(
-            "plan",
-            pipeline=self.pipeline,
-            number=self.number,
-            key=self.key,
-            plan_id=secrets.token_hex(8),
-            ranges={"name": name, "sha256": hashlib.sha256(data).hexdigest()},
-            topics={topic: {"id": None, "partitions": count} for topic, count in known.items()},
-            **{"isolation_level": "read_uncommitted", "window": None, "output": None, **_UNDER, **header},
+            "plan", **{name: value for name, value in header.items() if name not in ("version", "entry")}
         )
 
     def append(self, kind: str, **members: Any) -> PlannedBatch:

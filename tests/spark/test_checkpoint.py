@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.spark import Batch, for_each_batch
+from airflow_kafka_offsets.spark import Batch, Sink, for_each_batch
 from airflow_kafka_offsets.spark.errors import OtherOutput, StoreUnavailable
+from airflow_kafka_offsets.spark.plan import Plan
 from airflow_kafka_offsets.spark.store import HadoopStore
 from testbed.s3_server import S3Server
 from testbed.spark import s3a_conf
@@ -81,18 +82,15 @@ def test_a_store_may_be_handed_in(spark: SparkSession, plans: Plans) -> None:
     assert (kinds, planned.attempts) == (["begun.json", "report.json"], [])
 
 
-class Refused:
-    """A sink whose output carries another pipeline's name."""
+class Refused(Sink):
+    """A sink whose output carries another pipeline's mark."""
 
     output = "delta:/lake/orders"
 
-    def check(self, spark: SparkSession, pipeline: str) -> None:
-        raise OtherOutput(f"{pipeline} cannot write {self.output}", "It carries another pipeline's name", "Remove it")
+    def check(self, spark: SparkSession, plan: Plan) -> None:
+        raise OtherOutput(f"{plan.name} cannot write {self.output}", "It carries another pipeline's mark", "Remove it")
 
-    def write(self, batch: Batch, rows: DataFrame) -> None:
-        raise AssertionError
-
-    def read_back(self, batch: Batch) -> DataFrame:
+    def write(self, batch: Batch, rows: DataFrame) -> DataFrame:
         raise AssertionError
 
 

@@ -15,9 +15,10 @@ from pyspark.sql import functions as f
 
 from airflow_kafka_offsets.spark import Batch, count, for_each_batch, read_batch, report_batch
 from airflow_kafka_offsets.spark.batch import BAD, FATE, FILTERED, ROW, Written
-from airflow_kafka_offsets.spark.errors import NO_RETRY, InvalidJob, StoreUnavailable
+from airflow_kafka_offsets.spark.errors import NO_RETRY, InvalidJob, RecordsGone, StoreUnavailable
 from airflow_kafka_offsets.spark.jobs import write_batch as write_batch_job
 from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
+from testbed.broker import KafkaBroker
 from tests.spark.plans import PlannedBatch, Plans
 
 Filled = Callable[..., str]
@@ -89,6 +90,27 @@ def test_gaps_of_compaction_are_verified_without_a_second_read(
     report_batch(batch, write(batch.records, batch))
     assert planned.problems() == []
     assert planned.counts((compacted, 0))["gaps"] > 0
+
+
+def test_a_committed_batch_is_left_where_compaction_has_taken_records_of_it(
+    spark: SparkSession, plans: Plans, compacted: str, write: Write
+) -> None:
+    planned = plans.batch({(compacted, 0): (0, 80)}).commit(rows=80)
+    planned.plan(planned.ranges)
+    with pytest.raises(RecordsGone, match="committed with 80 records, and Kafka has"):
+        for_each_batch(spark, write, planned.arguments())
+    assert planned.attempts == []
+
+
+def test_a_record_that_cannot_be_delivered_is_not_fetched_if_it_is_skipped(
+    spark: SparkSession, plans: Plans, filled: Filled, write: Write, broker: KafkaBroker
+) -> None:
+    """The source fails for a record that is gone, as it does for one that it cannot read."""
+    topic = filled(10)
+    planned = plans.batch({(topic, 0): (0, 10)}, skips=[((topic, 0), (0, 4)), ((topic, 0), (6, 7))])
+    broker.delete_records({(topic, 0): 4})
+    for_each_batch(spark, write, planned.arguments())
+    assert (planned.problems(), figures(planned, topic)) == ([], verified(rows=5, offsets=5))
 
 
 def test_what_spark_cannot_observe_is_read_once_more(
@@ -169,6 +191,7 @@ def test_a_function_that_reads_nothing_back_is_counted_by_its_scan(
     planned = plans.batch({(topic, 0): (2, 10)})
     for_each_batch(spark, lambda records, _: records.persist().count() and None, planned.arguments())
     assert (planned.problems(), figures(planned, topic)) == ([], verified(rows=8, offsets=8))
+    assert planned.report()["proof"] == "trusted"
 
 
 def divided(records: DataFrame) -> DataFrame:

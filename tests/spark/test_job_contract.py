@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any, Protocol
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.spark import Batch, for_each_batch
+from airflow_kafka_offsets.spark import Batch, Sink, for_each_batch
 from testbed.broker import KafkaBroker
 from testbed.java import Java
 from testbed.java_compiler import compile_jar
@@ -21,7 +22,7 @@ from testbed.spark import QUICK, SMALL_QUERIES
 from tests.spark.plans import PlannedBatch, Plans, encode
 
 ROOT = Path(__file__).parents[2]
-OURS = "files:/lake/orders"
+OURS = "delta:/lake/orders"
 Filled = Callable[..., str]
 
 
@@ -47,26 +48,17 @@ class PythonJob:
             raise JobFailed(str(error)) from error
 
 
-@dataclass
-class Folder:
-    task: Mapping[str, Any]
+class Folder(Sink):
+    def __init__(self, task: Mapping[str, Any]) -> None:
+        self.task, self.output = task, str(task["output"])
 
-    @property
-    def output(self) -> str:
-        return str(self.task["output"])
-
-    def check(self, spark: SparkSession, pipeline: str) -> None:
-        pass
-
-    def write(self, batch: Batch, rows: DataFrame) -> None:
-        rows.select("topic", "partition", "offset").where(self.task["where"]).write.mode("overwrite").parquet(
-            f"{self.task['folder']}/kafka_batch={batch.key}"
-        )
+    def write(self, batch: Batch, rows: DataFrame) -> DataFrame:
+        folder = f"{self.task['folder']}/kafka_batch={batch.key}"
+        written = rows.select("topic", "partition", "offset").where(self.task["where"])
+        written.write.mode("overwrite").parquet(folder)
         for name, text in self.task["meanwhile"].items():
             Path(name).write_text(text)
-
-    def read_back(self, batch: Batch) -> DataFrame:
-        return batch.spark.read.parquet(f"{self.task['folder']}/kafka_batch={batch.key}")
+        return batch.spark.read.parquet(folder)
 
 
 @dataclass
@@ -212,7 +204,7 @@ def test_a_later_attempt_at_the_batch_replaces_a_wrong_one(driver: Driver, plans
 def test_a_job_that_has_lost_its_place_reports_nothing(driver: Driver, plans: Plans, filled: Filled, name: str) -> None:
     batch = plans.batch({(filled(3), 0): (0, 3)})
     if name == "3.json":
-        batch.append("plan", plan_id=batch.read("1.json")["plan_id"])
+        batch.continued()
     entry = {"2.json": "plan", "3.json": "commit"}.get(name)
     late = encode({"version": 1, "plan_id": "x", "job": None, "output": None, "entry": entry}).decode()
     with pytest.raises(JobFailed, match=r"stops|begun since"):
@@ -229,26 +221,30 @@ def test_a_late_job_begins_nothing(driver: Driver, plans: Plans, last: str) -> N
     assert (batch.attempts, driver.folder.exists()) == ([], False)
 
 
-def test_a_batch_whose_run_another_one_continues_is_written_by_the_same_plan(
-    driver: Driver, plans: Plans, filled: Filled
-) -> None:
-    batch = plans.batch({(filled(3), 0): (0, 3)})
-    batch.append("plan", **{k: v for k, v in batch.read("1.json").items() if k not in ("version", "entry")})
+def test_a_run_that_continues_a_batch_leaves_its_driver_the_place(driver: Driver, plans: Plans, filled: Filled) -> None:
+    """It appends the same plan with its own name."""
+    batch = plans.batch({(filled(3), 0): (0, 3)}).continued()
     driver.do(batch, batch.arguments(entry=1))
-    assert batch.names("report") != []
+    assert batch.problems() == []
 
 
-@pytest.mark.parametrize(("output", "is_refused"), [(None, False), (OURS, False), ("delta:/old", True)])
+@pytest.mark.parametrize(
+    ("planned", "refused"), [(None, False), (OURS, False), ("delta:/old", True)], ids=["any", "the same", "another"]
+)
 def test_another_output_than_the_pipelines_is_refused_before_the_attempt(
-    driver: Driver, plans: Plans, output: str | None, is_refused: bool
+    driver: Driver, plans: Plans, planned: str | None, refused: bool
 ) -> None:
-    batch = plans.batch({("nowhere", 0): (0, 0)}, output=output)
-    if is_refused:
-        with pytest.raises(JobFailed, match=f"writes {OURS}, .*output is {output}"):
-            driver.do(batch)
-    else:
+    batch = plans.batch({("nowhere", 0): (0, 0)}, output=planned, identity=4)
+    batch.begun(1, "delta:/older")
+    if not refused:
         driver.do(batch)
-    assert batch.attempts == ([] if is_refused else [1])
+        assert batch.attempts == [1, 2]
+        return
+    with pytest.raises(JobFailed, match=f"writes {OURS}, .* writes delta:/old") as raised:
+        driver.do(batch)
+    assert batch.attempts == [1]
+    act = json.loads(re.findall(r"with the conf (.*)", str(raised.value))[0])["kafka_offsets"]
+    assert act == {"pipeline": "orders", "after": 4, "reason": "why", "acknowledge": {"output": OURS}}
 
 
 # ── objects and arguments ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -20,8 +20,6 @@ def write_batch(spark: SparkSession, argv: Sequence[str] | None = None, store: S
     :raises InvalidJob: the arguments have no ``--job``.
     """
     work = open_work(spark, argv, store)
-    if work is None:
-        return None
     if work.job is None:
         remedy = "Give kafka_spark_batch a sink, or run an application of your own"
         raise InvalidJob("Cannot write the batch", "The arguments have no --job", remedy)

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.spark.sinks.contract import Sink
     from airflow_kafka_offsets.spark.sinks.table import TableSink
 
+BAD_ROLE = "/bad"
+
 
 def sink_of(job: Mapping[str, Any]) -> Sink:
     """The sink of a job object: what its ``rows`` make of the records, in the output of its ``sink``."""
@@ -18,11 +20,14 @@ def sink_of(job: Mapping[str, Any]) -> Sink:
     if rows is None:
         return sink
     bad = rows.get("bad")
-    return RowSink(sink, rows, None if bad is None else plain_sink(bad["sink"]))
+    return RowSink(sink, rows, None if bad is None else plain_sink(bad["sink"], role=BAD_ROLE))
 
 
-def plain_sink(members: Mapping[str, Any], output: str | None = None) -> TableSink:
-    """A table, from a member ``sink`` of a job object."""
+def plain_sink(members: Mapping[str, Any], output: str | None = None, role: str = "") -> TableSink:
+    """A table, from a member ``sink`` of a job object.
+
+    :param role: what it is for, if not for rows.
+    """
     from airflow_kafka_offsets.spark.sinks.columns import quoted, table_name
     from airflow_kafka_offsets.spark.sinks.delta import DeltaTable
     from airflow_kafka_offsets.spark.sinks.iceberg import IcebergTable
@@ -30,4 +35,5 @@ def plain_sink(members: Mapping[str, Any], output: str | None = None) -> TableSi
     path, kind = members["path"], DeltaTable if members["format"] == "delta" else IcebergTable
     name = f"delta.{quoted(path)}" if path else table_name(members["table"])
     output = output or f"{kind.format}:{path or members['table']}"
-    return kind(name, output, path, tuple(members["partition_by"]), members["evolve"])
+    by, keeps_rows = tuple(members["partition_by"]), members["keeps_rows"]
+    return kind(name, output, path, by, members["evolve"], keeps_rows, role)

@@ -1,7 +1,7 @@
-"""Delta tables.
+"""Delta tables. Rows are visible as soon as they are written: Delta stages nothing.
 
 A commit carries the attempt as the version of a transaction (``txnAppId``, ``txnVersion``). Delta skips a transaction
-whose version is not above the recorded one, in silence: the driver looks once more behind the write.
+whose version is not above the recorded one, in silence: then the table's history lacks the receipt of the write.
 """
 
 from __future__ import annotations
@@ -13,22 +13,29 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from airflow_kafka_offsets.spark.batch import Batch
-from airflow_kafka_offsets.spark.errors import InvalidJob, OtherOutput
+from airflow_kafka_offsets.spark.batch import Batch, Written
+from airflow_kafka_offsets.spark.errors import InvalidJob, LateAttempt, OtherOutput
 from airflow_kafka_offsets.spark.sinks.columns import nullable, quoted
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
 from airflow_kafka_offsets.spark.sinks.table import TableSink
 from airflow_kafka_offsets.spark.store import hadoop_conf, jvm_of
 
-_FENCED_FOR = "interval 30 days"
+_FENCE = "delta.setTransactionRetentionDuration"
+_DEPTHS = (20, 1000)  # how many commits of the history are read, if need be
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaTable(TableSink):
     format: ClassVar[Literal["delta"]] = "delta"
     sign: ClassVar[str] = "delta.minReaderVersion"
+    conflicts: ClassVar[set[str]] = {
+        *("DELTA_CONCURRENT_APPEND", "DELTA_CONCURRENT_WRITE", "DELTA_CONCURRENT_DELETE_READ"),
+        *("DELTA_CONCURRENT_DELETE_DELETE", "DELTA_CONCURRENT_TRANSACTION", "DELTA_METADATA_CHANGED"),
+        *("DELTA_PROTOCOL_CHANGED", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", "DELTA_DUPLICATE_COLUMNS_FOUND"),
+    }
 
     def refuse_session(self, spark: SparkSession) -> None:
         """Of two drivers that commit to S3 at the same time, one would overwrite the other's commit."""
@@ -68,18 +75,34 @@ class DeltaTable(TableSink):
         except Exception:
             return False
 
-    def refuse_properties(self, properties: Mapping[str, str]) -> None:
-        pass
-
-    def properties_of_a_new_table(self) -> dict[str, str]:
-        return {"delta.setTransactionRetentionDuration": _FENCED_FOR}
+    def properties_to_set(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """By default Delta keeps transactions for ever: the first batch says for how long drivers are fenced off."""
+        return {} if _FENCE in properties else {_FENCE: "interval 30 days"}
 
     def partitions_of_a_new_table(self) -> Iterable[str]:
         return map(quoted, self.partition_by)
 
-    def fence(self, batch: Batch, properties: Mapping[str, str]) -> dict[str, str]:
-        said = json.dumps({BATCH_COLUMN: batch.key, "attempt": batch.attempt})
-        return {"txnAppId": f"kafka-offsets/{batch.key}", "txnVersion": str(batch.attempt), "userMetadata": said}
-
     def fitting(self, rows: DataFrame, table: StructType) -> StructType:
         return nullable(table, {name.lower() for name in rows.columns})  # Delta fills the others with their defaults
+
+    def put(self, batch: Batch, rows: DataFrame, receipt: Mapping[str, Any], properties: Mapping[str, str]) -> Written:
+        fence = {"txnAppId": f"kafka-offsets/{batch.key}", "txnVersion": str(batch.attempt)}
+        writer = rows.writeTo(self.name).options(**fence, userMetadata=json.dumps(receipt))
+        batch.look()
+        if batch.attempt == 1:
+            writer.append()
+        else:
+            writer.overwrite(f.col(BATCH_COLUMN) == batch.key)
+        version, added = self._receipt(batch, receipt)
+        return Written(self.rows_of(batch), batch.records, added=added, snapshot=version)
+
+    def _receipt(self, batch: Batch, receipt: Mapping[str, Any]) -> tuple[str, int]:
+        """The version of the commit that has this receipt, and how many rows it has added."""
+        for depth in _DEPTHS:
+            for commit in batch.spark.sql(f"DESCRIBE HISTORY {self.name} LIMIT {depth}").collect():
+                if commit["userMetadata"] == json.dumps(receipt):
+                    counts = commit["operationMetrics"] or {}  # none at all of an empty commit
+                    added = int(counts.get("numOutputRows", 0)) - int(counts.get("numCopiedRows", 0))
+                    return str(commit["version"]), added
+        cause = f"{self.output} has skipped the write: it has one of this attempt or of a later one"
+        raise LateAttempt(f"Cannot write {batch}", cause, "Retry the task: the next attempt has a higher number")

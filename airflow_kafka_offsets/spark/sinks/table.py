@@ -1,133 +1,150 @@
-"""A table: a batch is replaced in one commit, and a late driver's commit is fenced off.
+"""A table of a pipeline's batches. What the formats do differently is in :mod:`.delta` and :mod:`.iceberg`.
 
-What the formats do differently is in :mod:`~airflow_kafka_offsets.spark.sinks.delta` and
-:mod:`~airflow_kafka_offsets.spark.sinks.iceberg`. Nothing is ever appended: Iceberg does not validate appends.
+The first attempt at a batch appends, so that windows do not stand in each other's way; a later one replaces the rows of
+the key in one commit. Each commit carries its receipt, and a driver that was overtaken is fenced off by the format.
+
+The table carries a mark, before its first batch: the name of the pipeline, and the id of its log. No other pipeline,
+and no copy of this one, writes it, whatever alias it has.
 """
 
 from __future__ import annotations
 
 import logging
-import random
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from airflow_kafka_offsets.spark.batch import Batch
-from airflow_kafka_offsets.spark.errors import BatchError, InvalidJob, LateAttempt, OtherOutput
+from airflow_kafka_offsets.spark.batch import Batch, Written
+from airflow_kafka_offsets.spark.errors import InvalidJob, LogBehind, OtherOutput, OutputLost
+from airflow_kafka_offsets.spark.plan import Plan
+from airflow_kafka_offsets.spark.receipts import receipt_of
+from airflow_kafka_offsets.spark.retries import names_of
 from airflow_kafka_offsets.spark.sinks.columns import keyed, lacking, narrowing, quoted, sql_type
-from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
+from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN, Sink
 
 log = logging.getLogger(__name__)
 
-TRIES = 10
-MARK = "kafka_offsets.pipeline"
-"""The property by which a table carries its pipeline's name. No other pipeline writes it, whatever its alias."""
+PIPELINE, LOG = "kafka_offsets.pipeline", "kafka_offsets.log"
 REDACTED = "*********(redacted)"
 """What Spark shows of a property that looks like a secret to it: ``orders_hourly`` has ``url`` in it."""
-_ABSENT = (
+MOST_NAMED = 20
+_ABSENT = {
     *("PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "TABLE_OR_VIEW_NOT_FOUND"),
     "DELTA_INVALID_PARTITION_PATH",  # it would lie in another table's folder
-)
-IN_THE_WAY = (
-    *("DELTA_CONCURRENT_APPEND", "DELTA_CONCURRENT_WRITE", "DELTA_CONCURRENT_DELETE_READ"),
-    *("DELTA_CONCURRENT_DELETE_DELETE", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED"),
-    *("TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"),
-    *("DELTA_DUPLICATE_COLUMNS_FOUND", "FIELD_ALREADY_EXISTS"),
-    *("CommitFailedException", "AlreadyExistsException", "Cannot add column, name already exists"),
+}
+_IN_THE_WAY = {
+    *("TABLE_OR_VIEW_ALREADY_EXISTS", "FIELD_ALREADY_EXISTS", "FIELDS_ALREADY_EXISTS"),
     "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_FIND_DATA",  # a column that the table has got meanwhile
-)
-OVERTAKEN = (
-    *("DELTA_CONCURRENT_TRANSACTION", "Found conflicting files", "Found conflicting deleted files"),
-    "Found new conflicting delete files",
-)
-
-
-class NotMade(InvalidJob):
-    """A table is not there after it was created: other files are in its place, or another driver is making it."""
+}
 
 
 @dataclass(frozen=True, slots=True)
-class TableSink(ABC):
+class TableSink(Sink):
     """A table that has all batches of a pipeline.
 
     :cvar format: the name of its format in Spark's SQL.
     :cvar sign: a property that every table of the format shows.
+    :cvar conflicts: what errors are called that another writer has caused.
     :ivar name: as Spark's SQL takes it: ``delta.`/lake/orders```, ```lake`.`orders```.
     :ivar path: of a Delta table that is named by its folder.
     :ivar partition_by: columns, for Iceberg transforms too, of a table that is created.
     :ivar evolve: ``add``: the table gets columns and inner fields that it lacks.
+    :ivar keeps_rows: rows of committed batches stay in the table, so that it can be looked for them.
+    :ivar role: what the table is for beside rows, as a part of its mark: ``/bad``, ``/merge``.
     """
 
     format: ClassVar[Literal["delta", "iceberg"]]
     sign: ClassVar[str]
+    conflicts: ClassVar[set[str]]
 
     name: str
     output: str
     path: str | None = None
     partition_by: tuple[str, ...] = ()
     evolve: Literal["add"] | None = None
+    keeps_rows: bool = True
+    role: str = ""
 
     @abstractmethod
     def refuse_session(self, spark: SparkSession) -> None:
-        """:raises InvalidJob: in this session a commit could be lost."""
+        """:raises InvalidJob: in this session a commit could be lost, or become visible too early."""
 
     @abstractmethod
     def refuse_place(self, spark: SparkSession) -> None:
         """:raises OtherOutput: another output is where the table is about to be created or marked."""
 
     @abstractmethod
-    def refuse_properties(self, properties: Mapping[str, str]) -> None:
-        """:raises InvalidJob: a batch of this table could not be replaced."""
+    def properties_to_set(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """The properties that batches need and the table lacks.
 
-    @abstractmethod
-    def properties_of_a_new_table(self) -> dict[str, str]: ...
+        :raises InvalidJob: the table has another value of one.
+        """
 
     @abstractmethod
     def partitions_of_a_new_table(self) -> Iterable[str]: ...
 
     @abstractmethod
-    def fence(self, batch: Batch, properties: Mapping[str, str]) -> dict[str, str]:
-        """Options of a write that stop the commit of a driver that was overtaken."""
-
-    @abstractmethod
     def fitting(self, rows: DataFrame, table: StructType) -> StructType:
         """The columns that a write to this table gives."""
 
-    def refresh(self, spark: SparkSession) -> None:  # noqa: B027, one format has nothing to refresh
+    @abstractmethod
+    def put(self, batch: Batch, rows: DataFrame, receipt: Mapping[str, Any], properties: Mapping[str, str]) -> Written:
+        """Write rows that have the table's columns. Look right before."""
+
+    def refresh(self, spark: SparkSession) -> None:
         """Forget what the catalog remembers of the table."""
 
-    def explain(self, batch: Batch, error: Exception) -> None:  # noqa: B027
-        """:raises InvalidJob: the error is one that a person can mend."""
-
-    def check(self, spark: SparkSession, pipeline: str) -> None:
+    def check(self, spark: SparkSession, plan: Plan) -> None:
         self.refuse_session(spark)
         schema = self._schema(spark)
         if schema is None:
             self.refuse_place(spark)
         else:
-            self._check_table(schema, self._properties(spark), pipeline)
+            self._check_table(spark, schema, self._properties(spark, plan), plan)
 
-    def write(self, batch: Batch, rows: DataFrame) -> None:
-        of_batch = keyed(rows, batch.key)
+    def look(self, spark: SparkSession, plan: Plan) -> None:
+        if not self.keeps_rows or (plan.expects is None and not plan.newest):
+            return
+        keys, own = f.col(BATCH_COLUMN), plan.key
+        shard = own[10 : own.rindex("-") + 1]  # the keys of other shards are ordered among themselves
+        behind = (keys > own) & (f.length(keys) == len(own)) & (f.substring(keys, 11, len(shard)) == shard)
+        table, what = self.read(spark), f"Cannot write batch {own} to {self.output}"
+        later = None if table is None or not plan.newest else table.where(behind).select(keys)
+        if later is not None and not later.isEmpty():
+            listed = ", ".join(f"'{row[0]}'" for row in later.distinct().sort(keys).limit(MOST_NAMED).collect())
+            raise LogBehind(
+                what,
+                f"It has rows of batches behind this one, which is the newest of its log: {listed}",
+                "The checkpoint location is an older copy, or another environment's. Use the one that wrote them; or, "
+                f"if they shall be read again: DELETE FROM {self.name} WHERE {BATCH_COLUMN} IN ({listed})",
+            )
+        if plan.expects is not None and (table is None or table.where(keys == plan.expects).isEmpty()):
+            raise OutputLost(what, f"It lacks the rows of batch {plan.expects}, which is committed", "Restore it")
 
-        def replace() -> None:
-            try:
-                self._replace(batch, of_batch)
-            except Exception as error:
-                self._explain(batch, error)
-                raise
+    def present(self, spark: SparkSession, keys: Sequence[str]) -> set[str]:
+        """Which of these batches have rows."""
+        table = self.read(spark)
+        if table is None or not self.keeps_rows:
+            return set() if self.keeps_rows else {*keys}
+        found = table.where(f.col(BATCH_COLUMN).isin([*keys])).select(BATCH_COLUMN).distinct()
+        return {row[0] for row in found.collect()}
 
-        try_again(replace, f"Another driver has committed to {self.output} meanwhile: {batch} is written again.")
+    def write(self, batch: Batch, rows: DataFrame) -> Written:
+        fitting, properties = self.prepare(keyed(rows, batch.key), batch.plan)
+        return self.put(batch, fitting, receipt_of(batch), properties)
 
-    def read_back(self, batch: Batch) -> DataFrame:
-        table = self.read(batch.spark)
+    def is_conflict(self, error: Exception) -> bool:
+        return not names_of(error).isdisjoint(_IN_THE_WAY | self.conflicts)
+
+    def rows_of(self, batch: Batch, table: DataFrame | None = None) -> DataFrame:
+        """The rows of the batch, as they are now."""
+        table = self.read(batch.spark) if table is None else table
         if table is None:
             return batch.spark.createDataFrame([], f"topic STRING, partition INT, offset BIGINT, {BATCH_COLUMN} STRING")
         return table.where(f.col(BATCH_COLUMN) == batch.key)
@@ -136,21 +153,18 @@ class TableSink(ABC):
         """All rows as they are now; ``None``: there is no such table."""
         return None if self._schema(spark) is None else spark.table(self.name)
 
-    def prepare(self, rows: DataFrame, pipeline: str) -> tuple[DataFrame, dict[str, str]]:
+    def prepare(self, rows: DataFrame, plan: Plan) -> tuple[DataFrame, dict[str, str]]:
         """Create the table, or check and extend it, and mark it.
 
         :returns: the rows with the table's columns and types, and the table's properties.
         """
         spark = rows.sparkSession
-        schema = self._schema(spark) or self._created(spark, rows.schema, pipeline)
-        properties = self._marked(spark, schema, pipeline)
+        schema = self._schema(spark) or self._create_table(spark, rows.schema, plan)
+        properties = self._ensure_mark(spark, schema, plan)
         return self._fitted(rows), properties
 
-    def _replace(self, batch: Batch, rows: DataFrame) -> None:
-        rows, properties = self.prepare(rows, batch.name)
-        batch.look()  # after the snapshot to validate from: a driver that comes later conflicts with it
-        writer = rows.writeTo(self.name).options(**self.fence(batch, properties))
-        writer.overwrite(f.col(BATCH_COLUMN) == batch.key)
+    def _mark(self, plan: Plan) -> dict[str, str]:
+        return {PIPELINE: f"{plan.name}{self.role}", LOG: plan.log}
 
     def _schema(self, spark: SparkSession) -> StructType | None:
         """``None``: there is no such table."""
@@ -158,55 +172,65 @@ class TableSink(ABC):
             self.refresh(spark)
             return spark.table(self.name).schema
         except AnalysisException as error:
-            if any(words in str(error) for words in _ABSENT):
-                return None
-            raise
+            if names_of(error).isdisjoint(_ABSENT):
+                raise
+            return None
 
-    def _properties(self, spark: SparkSession) -> dict[str, str]:
-        return {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {self.name}").collect()}
+    def _properties(self, spark: SparkSession, plan: Plan) -> dict[str, str]:
+        found = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {self.name}").collect()}
+        return found | (self._mark(plan) if found.get(PIPELINE) == REDACTED and found.get(LOG) == plan.log else {})
 
-    def _created(self, spark: SparkSession, schema: StructType, pipeline: str) -> StructType:
+    def _create_table(self, spark: SparkSession, schema: StructType, plan: Plan) -> StructType:
         self.refuse_place(spark)
-        properties = {MARK: pipeline, **self.properties_of_a_new_table()}
         columns = ", ".join(f"{quoted(field.name)} {sql_type(field.dataType)}" for field in schema)
         by = ", ".join(self.partitions_of_a_new_table())
         partitions = f"PARTITIONED BY ({by})" if by else ""
         spark.sql(
             f"CREATE TABLE IF NOT EXISTS {self.name} ({columns}) USING {self.format} {partitions} "
-            f"TBLPROPERTIES ({_pairs(properties)})"
+            f"TBLPROPERTIES ({_pairs(self._mark(plan) | self.properties_to_set({}))})"
         )
         found = self._schema(spark)
         if found is None:
-            raise NotMade(f"Cannot create {self.output}", "Other files lie in its folder", "Use a folder of its own")
+            cause = "Other files lie in its folder"
+            raise OtherOutput(f"Cannot create {self.output}", cause, "Write to a folder of its own")
         return found
 
-    def _marked(self, spark: SparkSession, schema: StructType, pipeline: str) -> dict[str, str]:
-        """The table's properties, with the mark."""
-        properties = self._properties(spark)
-        if MARK not in properties:
-            self._check_table(schema, properties, pipeline)
+    def _ensure_mark(self, spark: SparkSession, schema: StructType, plan: Plan) -> dict[str, str]:
+        """The table's properties, with the mark and all that batches need."""
+        properties = self._properties(spark, plan)
+        self._check_table(spark, schema, properties, plan)
+        needed = self._mark(plan) | self.properties_to_set(properties)
+        if needed.items() <= properties.items():
+            return properties
+        if PIPELINE not in properties:
             self.refuse_place(spark)
-            spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({_pairs({MARK: pipeline})})")
-            properties = self._properties(spark)
-        self._check_table(schema, properties, pipeline)  # another pipeline may have been faster
+        spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({_pairs(needed)})")
+        properties = self._properties(spark, plan)
+        self._check_table(spark, schema, properties, plan)  # another pipeline may have been faster
         return properties
 
-    def _check_table(self, schema: StructType, properties: Mapping[str, str], pipeline: str) -> None:
-        """:raises OtherOutput: the table carries another name. :raises InvalidJob: it is of another format."""
-        what = f"Cannot write {self.output}"
-        if (name := properties.get(MARK, pipeline)) not in (pipeline, REDACTED):
-            removal = f"ALTER TABLE {self.name} UNSET TBLPROPERTIES ('{MARK}')"
-            raise OtherOutput(
-                what,
-                f"It carries the name of pipeline {name!r}, and this is pipeline {pipeline!r}",
-                f"Write to an output of its own; or, if {name!r} writes there no more, remove the mark: {removal}",
-            )
+    def _check_table(self, spark: SparkSession, schema: StructType, properties: Mapping[str, str], plan: Plan) -> None:
+        """:raises OtherOutput: the table carries another mark. :raises InvalidJob: it is not of this format."""
+        what, own = f"Cannot write {self.output}", self._mark(plan)
         if self.sign not in properties:
             raise InvalidJob(what, f"The table is not of the format {self.format}", "Correct the sink, or its catalog")
+        found = {name: properties.get(name, value) for name, value in own.items()}
+        if found != own and found[LOG] not in plan.adopted:
+            self._refuse_mark(spark, what, found, plan)
         if BATCH_COLUMN not in schema.names:
             cause = f"The table has no column {BATCH_COLUMN}, by which batches are replaced"
             raise InvalidJob(what, cause, f"ALTER TABLE {self.name} ADD COLUMNS ({BATCH_COLUMN} STRING)")
-        self.refuse_properties(properties)
+        self.properties_to_set(properties)
+
+    def _refuse_mark(self, spark: SparkSession, what: str, found: Mapping[str, str], plan: Plan) -> None:
+        own = self._mark(plan)
+        cause = f"It is the table of pipeline {found[PIPELINE]!r}, and this is pipeline {own[PIPELINE]!r}"
+        if found[PIPELINE] == own[PIPELINE]:
+            cause = f"It is the table of the log {found[LOG]}, and this is {own[LOG]}: another checkpoint location"
+        highest = spark.table(self.name).agg(f.max(BATCH_COLUMN)).collect()[0][0] or ""
+        adopted = {"log": {found[LOG]: highest}}
+        remedy = "Write to a table of its own; or, if nothing else writes there any more, take it over"
+        raise OtherOutput(what, cause, f"{remedy}: {plan.conf(acknowledge=adopted)}")
 
     def _fitted(self, rows: DataFrame) -> DataFrame:
         """The rows with the table's columns and types. Before, it gets what it lacks, if it may.
@@ -216,38 +240,18 @@ class TableSink(ABC):
         spark = rows.sparkSession
         table = spark.table(self.name).schema
         if self.evolve and (new := list(lacking(rows.schema, table))):
-            spark.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({', '.join(new)})")
+            try:
+                spark.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({', '.join(new)})")
+            except Exception:
+                self.refresh(spark)
+                if list(lacking(rows.schema, spark.table(self.name).schema)):  # else another driver has added them
+                    raise
             log.info("%s gets %s.", self.output, ", ".join(new))
             table = spark.table(self.name).schema
         if lost := list(narrowing(rows.schema, table)):
             remedy = 'CAST in Rows(select=…), or let the sink add columns: evolve="add"'
             raise InvalidJob(f"Cannot write the rows to {self.output}", "; ".join(lost), remedy)
         return rows.to(self.fitting(rows, table))
-
-    def _explain(self, batch: Batch, error: Exception) -> None:
-        text = str(error)
-        if any(words in text for words in OVERTAKEN):
-            cause = f"A newer attempt has committed to {self.output} meanwhile"
-            raise LateAttempt(f"Cannot write {batch}", cause, "Nothing to do: the newest attempt counts") from error
-        self.explain(batch, error)
-
-
-def try_again(write: Callable[[], None], why: str, conflicts: Sequence[str] = IN_THE_WAY) -> None:
-    """Write, and again if another writer has committed to the table meanwhile.
-
-    :param why: is logged before each further try.
-    :param conflicts: words of the errors that such a commit causes.
-    """
-    for tries in range(1, TRIES + 1):
-        try:
-            return write()
-        except Exception as error:
-            is_conflict = not isinstance(error, BatchError) and any(words in str(error) for words in conflicts)
-            if tries == TRIES or not (is_conflict or isinstance(error, NotMade)):
-                raise
-            log.info(why)
-            time.sleep(random.uniform(0, min(5.0, 0.1 * 2**tries)))
-    return None
 
 
 def _pairs(properties: Mapping[str, str]) -> str:

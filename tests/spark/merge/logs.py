@@ -189,7 +189,7 @@ class Log:
         place: dict[str, Any] = {"format": self.kind, "path": f"{self.folder}/{name}", "table": None}
         if self.kind == "iceberg":
             place |= {"path": None, "table": f"lake.db.{self.folder.name.replace('-', '_')}_{name}"}
-        return {**place, "partition_by": [], "evolve": "add"}
+        return {**place, "partition_by": [], "evolve": "add", "keeps_rows": True}
 
 
 def view(log: str, order: str = "") -> str:

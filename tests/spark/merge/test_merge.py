@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark.errors import InvalidJob, OtherOutput
+from airflow_kafka_offsets.spark.plan import Plan
 from tests.spark.merge.logs import Log, record
 from tests.spark.merge.scenes import SCENES, merged, play
+from tests.spark.plans import LOG
 
 QUICK = {"iceberg": ("corrected", "placeholders", "truncated"), "delta": ("overtaken", "restored")}
 
@@ -186,10 +189,11 @@ def test_other_outputs_and_logs_are_refused_and_adopted_keys_count(iceberg_log: 
     log = iceberg_log
     key = log.commit(1, [record(0, "a", "1")])
     log.merge()
-    with pytest.raises(OtherOutput, match="name of pipeline 'orders'"):
-        log.sink.check(log.spark, "orders/merge")
+    plan = Plan(pipeline="orders", number=1, key=key, plan_id="p", log=LOG)
+    with pytest.raises(OtherOutput, match="table of pipeline 'orders'"):
+        replace(log.sink, role="/merge").check(log.spark, plan)
     with pytest.raises(OtherOutput, match="'orders/merge'"):
-        log.table.check(log.spark, "payments/merge")
+        replace(log.table, role="/merge").check(log.spark, replace(plan, pipeline="payments"))
     (log.folder / "checkpoint").rename(log.folder / "lost")
     log.spark.sql(f"DROP TABLE {log.table.name} PURGE")
     new = Log(log.spark, log.folder, log.kind, ending="fedcba987654")

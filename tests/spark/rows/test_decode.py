@@ -17,6 +17,7 @@ from airflow_kafka_offsets.rows.registry import RegisteredSchemas
 from airflow_kafka_offsets.spark.decode import SETTINGS
 from airflow_kafka_offsets.spark.errors import InvalidJob
 from airflow_kafka_offsets.spark.fates import Fates
+from airflow_kafka_offsets.spark.plan import Plan
 from airflow_kafka_offsets.spark.sinks import sink_of
 from testbed.spark import SMALL_QUERIES
 from tests.spark.rows.records import FILTERED, Bad, Bytes, became, records
@@ -28,6 +29,11 @@ def not_a(field: str, kind: str) -> Bad:
     return Bad(f"{NOT_JSON}: {field} is not {kind}")
 
 
+def late(field: str) -> Bad:
+    return Bad(f"the value has a time behind the year 9999: {field}. JSON numbers are read as seconds")
+
+
+PLAN = Plan(pipeline="orders", number=1, key="k", plan_id="p")
 NOT_UTF8 = Bad("the value is not valid UTF-8")
 NOT_AVRO = Bad("the value is not Avro of the schema")
 NO_HEADER = Bad("the value does not begin with the five bytes of a schema registry")
@@ -77,6 +83,11 @@ JSON: dict[str, dict[Bytes, Any]] = {
         b'{"at":"2026-01-01 00:00:00"}': datetime(2026, 1, 1),
         b'{"at":1700000000}': datetime(2023, 11, 14, 22, 13, 20),
         b'{"at":"2026-02-30"}': not_a("at", "timestamp"),
+        b'{"at":1700000000000}': late("at"),  # milliseconds
+    },
+    "a ARRAY<STRUCT<b: TIMESTAMP>>": {
+        b'{"a":[{"b":1},null]}': [(datetime(1970, 1, 1, 0, 0, 1),), None],
+        b'{"a":[{"b":1},{"b":1700000000000}]}': late("a.b"),
     },
     "day DATE": {b'{"day":"2026-01-01"}': date(2026, 1, 1), b'{"day":"2026-13-01"}': not_a("day", "date")},
     "a STRUCT<b: INT>": {b'{"a":{"b":1}}': (1,), b'{"a":{}}': (None,), b'{"a":{"b":"x"}}': NOT_JSON},
@@ -161,8 +172,8 @@ def test_avro_of_a_registry_is_read_with_its_writers_schema(spark: SparkSession)
     expected = {
         with_header(7, order(1)): (1, "none"),
         with_header(900, order(1, b"ab")): (1, "ab"),
-        with_header(8, order(1)): Bad("the value has schema id 8, which its subject lacks"),
-        with_header(2**32 - 1, b""): Bad("the value has schema id 4294967295, which its subject lacks"),
+        with_header(8, order(1)): Bad("the value has schema id 8, which is no record of its subject"),
+        with_header(2**32 - 1, b""): Bad("the value has schema id 4294967295, which is no record of its subject"),
         with_header(7, order(1) + b"x"): NOT_AVRO,
         with_header(7, b""): NOT_AVRO,
         b"\0\0\0\7": NO_HEADER,
@@ -224,6 +235,8 @@ def test_a_record_is_decoded_once_however_often_its_columns_are_used(spark: Spar
         (Rows(value=ORDER, select=["value.idd"]), "value.idd|idd"),
         (Rows(value=ORDER, where="value.id +"), "Syntax error"),
         (Rows(value=ORDER, where="value.id"), "BOOLEAN"),
+        (Rows(value=ORDER, ensure={"a": "count(*)"}), "'count\\(\\*\\)' is bigint|'a' is bigint"),
+        (Rows(value=ORDER, ensure={"a": "id > 0"}), "AGGREGAT"),
         (Rows(value=Json("offset INT, id INT")), "the column offset twice"),
         (Rows(value=ORDER, select=["value.id", "1 AS ID"]), "the column id twice"),
         (Rows(value=ORDER, select=["1 AS kafka_batch"]), "the column kafka_batch twice"),
@@ -236,4 +249,4 @@ def test_rows_that_spark_does_not_take_are_refused_before_the_attempt_begins(
     spark: SparkSession, rows: Rows, problem: str
 ) -> None:
     with pytest.raises(InvalidJob, match=problem):
-        sink_of(job_object(Delta("/nowhere/orders"), rows)).check(spark, "orders")
+        sink_of(job_object(Delta("/nowhere/orders"), rows)).check(spark, PLAN)

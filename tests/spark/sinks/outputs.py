@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.spark.batch import Batch
+from airflow_kafka_offsets.spark.batch import Batch, Written
+from airflow_kafka_offsets.spark.plan import Plan
+from airflow_kafka_offsets.spark.retries import try_again
 from airflow_kafka_offsets.spark.sinks import plain_sink
 from airflow_kafka_offsets.spark.sinks.table import TableSink
+from tests.spark.plans import LOG
 
-A, B, C = (f"{number:010}-20261122022f" for number in (7, 8, 9))
+A, B, C = (f"{number:010}-3f9a01c2d4e5" for number in (7, 8, 9))
 Row = tuple[int, str, str]
 COLUMNS = "offset BIGINT, day STRING, value STRING, topic STRING, partition INT"
 
@@ -27,11 +30,12 @@ class AttemptNumber:
 
     number: int
     on_look: Callable[[], None] = lambda: None
+    job: str | None = None
 
     def look(self) -> None:
         self.on_look()
 
-    def report(self, counts: Any) -> None: ...
+    def report(self, **members: Any) -> None: ...
 
 
 @dataclass
@@ -43,14 +47,17 @@ class Output:
     looks: list[str] = field(default_factory=list)
 
     def batch(
-        self, key: str, attempt: int = 1, on_look: Callable[[], None] = lambda: None, pipeline: str = "orders"
+        self,
+        key: str,
+        attempt: int = 1,
+        on_look: Callable[[], None] = lambda: None,
+        pipeline: str = "orders",
+        **plan: Any,
     ) -> Batch:
+        members = {"plan_id": "p", "log": LOG, **plan}
+        of = Plan(pipeline=pipeline, number=int(key[:10]), key=key, **members)
         place = AttemptNumber(attempt, on_look)
-        empty = self.frame([])
-        number = int(key[:10])
-        return Batch(
-            self.spark, pipeline, number, key, None, (), (), empty, None, self.sink.output, place, Observation()
-        )
+        return Batch(self.spark, of, self.frame([]), None, self.sink.output, place, None)
 
     def frame(self, rows: Sequence[Row]) -> DataFrame:
         return self.spark.createDataFrame([(*row, "orders", 0) for row in rows], COLUMNS)
@@ -62,15 +69,29 @@ class Output:
         attempt: int = 1,
         on_look: Callable[[], None] = lambda: None,
         pipeline: str = "orders",
+        **plan: Any,
     ) -> Batch:
-        batch = self.batch(key, attempt, on_look, pipeline)
-        self.sink.check(self.spark, batch.name)
-        self.sink.write(batch, rows if isinstance(rows, DataFrame) else self.frame(rows))
+        """As a driver does: tried again after a conflict, and published."""
+        batch = self.batch(key, attempt, on_look, pipeline, **plan)
+        self.sink.check(self.spark, batch.plan)
+        self.sink.look(self.spark, batch.plan)
+        frame = rows if isinstance(rows, DataFrame) else self.frame(rows)
+
+        def once(tries: int) -> None:
+            written = self.sink.write(replace(batch, tries=tries), frame)
+            if written.publish is not None:
+                written.publish()
+
+        try_again(once, self.sink.is_conflict, "again")
         return batch
+
+    def stage(self, key: str, rows: Sequence[Row], attempt: int = 1) -> Written:
+        """Written, and not published where the format stages."""
+        return self.sink.write(self.batch(key, attempt), self.frame(rows))
 
     def offsets(self, key: str) -> list[int]:
         """As the driver reads a batch back."""
-        return sorted(row["offset"] for row in self.sink.read_back(self.batch(key)).collect())
+        return sorted(row["offset"] for row in self.sink.rows_of(self.batch(key)).collect())
 
     def view(self) -> dict[str, list[Row]]:
         """By key, the rows that a reader of the whole output sees."""
@@ -95,7 +116,7 @@ def members_at(kind: str, folder: Path, **members: Any) -> dict[str, Any]:
     place: dict[str, Any] = {"format": kind, "path": f"{folder}/{kind}", "table": None}
     if kind == "iceberg":
         place = {"format": kind, "path": None, "table": f"lake.db.{folder.name.replace('-', '_')}"}
-    return {**place, "partition_by": [], "evolve": None, **members}
+    return {**place, "partition_by": [], "evolve": None, "keeps_rows": True, **members}
 
 
 def rows(*offsets: int, day: str = "2026-11-22", value: str = "v") -> list[Row]:

@@ -1,10 +1,14 @@
 """The contract of a sink, on Delta and Iceberg."""
 
+import json
+from collections.abc import Callable
+
 import pytest
 from pyspark.sql import functions as f
 
 from airflow_kafka_offsets.spark.errors import LateAttempt, OtherOutput
-from tests.spark.sinks.outputs import A, B, Output, rows
+from tests.spark.plans import LOG
+from tests.spark.sinks.outputs import A, B, C, Output, rows
 
 NEXT_DAY = "2026-11-23"
 
@@ -51,35 +55,63 @@ def test_a_driver_that_has_lost_its_place_changes_nothing(output: Output) -> Non
 
 
 def test_the_rows_of_a_newer_attempt_stay(output: Output) -> None:
-    """Between a late driver's look and its commit: Delta skips it in silence, Iceberg refuses it."""
+    """Between a late driver's look and its commit: Delta skips it in silence, and Iceberg refuses it."""
     output.write(A, rows(0))
-    late = 0
+    looks = 0
 
     def newer() -> None:
-        nonlocal late
-        late += 1
+        nonlocal looks
+        looks += 1
+        if looks > 1:
+            raise LateAttempt("This driver", "is late", "…")
         output.write(A, rows(5, 6), attempt=3)
 
-    try:
+    with pytest.raises(LateAttempt):
         output.write(A, rows(1), attempt=2, on_look=newer)
-    except LateAttempt:
-        assert output.sink.format == "iceberg"
-    assert late == 1
     assert output.view() == {A: rows(5, 6)}
 
 
-def test_another_pipelines_output_is_refused_and_the_error_removes_the_mark(output: Output) -> None:
+@pytest.mark.parametrize("newer", [[], [5, 6]], ids=["empty", "rows"])
+def test_a_first_attempt_that_is_late_writes_nothing(output: Output, newer: list[int]) -> None:
+    """It has looked, and is about to commit; a newer attempt has written meanwhile, and was perhaps planned empty."""
+    output.write(B, rows(9))
+    late: Callable[[], object] = lambda: output.write(A, rows(0, 1))  # noqa: E731
+    if output.sink.format == "iceberg" and (publish := output.stage(A, rows(0, 1)).publish) is not None:
+        late = publish
+    output.write(A, rows(*newer), attempt=2)
+    with pytest.raises(Exception, match=r"has skipped the write|already been (published|picked)|Duplicate"):
+        late()
+    assert output.offsets(A) == newer
+
+
+def test_another_pipelines_table_is_refused_until_a_person_takes_it_over(output: Output) -> None:
     output.write(A, rows(0))
-    with pytest.raises(OtherOutput, match=r"'orders'.*'payments'") as raised:
-        output.sink.check(output.spark, "payments")
+    with pytest.raises(OtherOutput, match=r"of pipeline 'orders', and this is pipeline 'payments'") as raised:
+        output.sink.check(output.spark, output.batch(B, pipeline="payments").plan)
     with pytest.raises(OtherOutput):
         output.sink.write(output.batch(B, pipeline="payments"), output.frame(rows(1)))
     output.write(B, rows(1), pipeline="orders/0-of-4")  # a shard has the pipeline's name
     assert output.view() == {A: rows(0), B: rows(1)}
-    output.spark.sql(raised.value.remedy.rpartition("remove the mark: ")[2])
-    output.write(A, rows(2), attempt=2, pipeline="payments")
+    act = json.loads(raised.value.remedy.partition(" with the conf ")[2])["kafka_offsets"]
+    assert (act["pipeline"], act["acknowledge"]) == ("payments", {"log": {LOG: A}})
+    output.write(C, rows(2), pipeline="payments", log="0the0other01", adopted={LOG: A})
     with pytest.raises(OtherOutput, match=r"'payments'.*'orders'"):
         output.write(B, rows(3), attempt=2)
+
+
+def test_a_copy_of_the_pipeline_in_another_environment_is_refused(output: Output) -> None:
+    output.write(A, rows(0))
+    with pytest.raises(OtherOutput, match=f"the table of the log {LOG}, and this is 0copy0000000") as raised:
+        output.write(B, rows(0), log="0copy0000000")
+    assert f'"log": {{"{LOG}": "{A}"}}' in raised.value.remedy
+    assert output.view() == {A: rows(0)}
+
+
+def test_the_receipt_counts_just_the_rows_of_its_commit(output: Output) -> None:
+    """Also where files have the rows of other batches."""
+    assert [output.stage(key, rows(0, 1)).added for key in (A, B)] == [2, 2]
+    output.write(C, [])
+    assert output.stage(C, rows(3), attempt=2).added == 1
 
 
 def test_rows_with_the_sinks_own_column_are_refused(output: Output) -> None:

@@ -23,7 +23,7 @@ from tests.spark.sinks.outputs import Output, members_at
 
 PARTITIONS, OFFSETS = 4, 5
 EACH_ONCE = [(offset, str(partition)) for offset in range(OFFSETS) for partition in range(PARTITIONS)]
-ROWS = {"key": {"format": "bytes"}, "value": {"format": "bytes"}, "where": None, "expect": {}}
+ROWS = {"key": {"format": "bytes"}, "value": {"format": "bytes"}, "where": None, "expect": {}, "ensure": {}}
 
 
 @dataclass
@@ -49,21 +49,24 @@ class Scene:
     @property
     def seen(self) -> set[str]:
         """The versions that a reader of the output sees: each record once, or nothing."""
+        if self.output.sink.read(self.output.spark) is None:
+            return set()
         rows = self.output.view().get(self.batch.key, [])
         assert [row[:2] for row in rows] in ([], EACH_ONCE)
         return {version for _, _, version in rows}
 
 
 @pytest.fixture
-def scene_of(spark: SparkSession, plans: Plans, filled: Callable[..., str], tmp_path: Path) -> Callable[[str], Scene]:
-    """`scene_of(kind)`: the old job has written the batch."""
+def scene_of(spark: SparkSession, plans: Plans, filled: Callable[..., str], tmp_path: Path) -> Callable[..., Scene]:
+    """`scene_of(kind)`: the old job has written the batch; or `is_new`: nothing was written yet."""
 
-    def make(kind: str) -> Scene:
+    def make(kind: str, *, is_new: bool = False) -> Scene:
         topic = filled(PARTITIONS * OFFSETS, partitions=PARTITIONS)
         batch = plans.batch({(topic, n): (0, OFFSETS) for n in range(PARTITIONS)})
         scene = Scene(Output(spark, plain_sink(members_at(kind, tmp_path))), batch, tmp_path)
-        scene.write("old")
-        assert scene.seen == {"old"}
+        if not is_new:
+            scene.write("old")
+            assert scene.seen == {"old"}
         return scene
 
     return make
@@ -82,7 +85,7 @@ SEEN = {
 @pytest.mark.parametrize("moment", SEEN)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_driver_that_is_killed_leaves_all_or_nothing_and_the_next_attempt_ends_its_work(
-    scene_of: Callable[[str], Scene], session_settings: Mapping[str, str], kind: str, moment: str
+    scene_of: Callable[..., Scene], session_settings: Mapping[str, str], kind: str, moment: str
 ) -> None:
     scene = scene_of(kind)
     folder = Path(session_settings["spark.sql.catalog.lake.warehouse"]) if kind == "iceberg" else scene.folder / kind
@@ -90,6 +93,37 @@ def test_a_driver_that_is_killed_leaves_all_or_nothing_and_the_next_attempt_ends
     assert scene.seen == SEEN[moment]
     assert scene.batch.attempts == ([1] if moment == "before it begins" else [1, 2])
     assert (scene.batch.problems() == []) == (moment in ("before it begins", "reported"))
+    scene.write("new")
+    assert (scene.seen, scene.batch.problems()) == ({"new"}, [])
+
+
+FIRST = (
+    "before the table is made",
+    "the table is made",
+    "before the table is marked",
+    IN_THE_WRITE,
+    "staged",
+    "written",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "moment"), [(kind, moment) for kind in KINDS for moment in FIRST if (kind, moment) != ("delta", "staged")]
+)
+def test_a_first_driver_that_is_killed_shows_no_row_that_is_not_proved(
+    scene_of: Callable[..., Scene], session_settings: Mapping[str, str], kind: str, moment: str
+) -> None:
+    """But Delta has no place out of sight. Whatever is left, the next attempt ends exact."""
+    scene = scene_of(kind, is_new=True)
+    if moment == "before the table is marked":
+        columns = "kafka_batch STRING, day STRING, value STRING, topic STRING, `partition` INT, offset BIGINT"
+        bounds = "TBLPROPERTIES ('write.metadata.metrics.column.kafka_batch' = 'full')"
+        scene.output.spark.sql(f"CREATE TABLE {scene.output.sink.name} ({columns}) USING {kind} {bounds}")
+    folder = Path(session_settings["spark.sql.catalog.lake.warehouse"]) if kind == "iceberg" else scene.folder / kind
+    run_and_kill(moment, session_settings, folder, scene.arguments("new"))
+    assert scene.seen == ({"new"} if moment == "written" else set())
+    assert (scene.batch.attempts, scene.batch.problems() == []) == ([1], False)
     scene.write("new")
     assert (scene.seen, scene.batch.problems()) == ({"new"}, [])
 
@@ -103,7 +137,7 @@ def test_a_driver_that_is_killed_leaves_all_or_nothing_and_the_next_attempt_ends
     ],
 )
 def test_of_two_drivers_the_newer_one_has_written_whenever_it_comes(
-    scene_of: Callable[[str], Scene], monkeypatch: pytest.MonkeyPatch, kind: str, look: int
+    scene_of: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch, kind: str, look: int
 ) -> None:
     """It runs from its begin to its report right behind one of the looks of the older one."""
     scene = scene_of(kind)
@@ -119,7 +153,7 @@ def test_of_two_drivers_the_newer_one_has_written_whenever_it_comes(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_drivers_that_write_at_the_same_time_leave_each_row_once(
-    scene_of: Callable[[str], Scene], monkeypatch: pytest.MonkeyPatch, kind: str
+    scene_of: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Both have looked and found nobody newer. Where they stop each other, the next attempt ends it."""
     scene, both = scene_of(kind), threading.Barrier(2)

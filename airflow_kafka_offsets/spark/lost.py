@@ -1,0 +1,61 @@
+"""What a person has to know where the output lacks rows of committed batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+
+from airflow_kafka_offsets.spark.attempts import read_entries
+from airflow_kafka_offsets.spark.errors import OutputLost, StoreUnavailable
+from airflow_kafka_offsets.spark.plan import Plan, read_plan
+from airflow_kafka_offsets.spark.store import Store
+
+MOST = 50
+"""As far back the log is searched for batches that are missing, too."""
+
+
+def name_lost(
+    error: OutputLost,
+    committed: Sequence[tuple[str, Plan | None]],
+    there: Collection[str],
+    is_readable: Callable[[Plan], bool],
+    plan: Plan,
+) -> OutputLost:
+    """The error with all batches that are missing, and whether Kafka has their records."""
+    lost = {key: p for key, p in committed if key not in there} or {str(plan.expects): None}
+    listed = "; ".join(f"{key}, whose records Kafka {_has(p, is_readable)}" for key, p in lost.items())
+    act = plan.conf(acknowledge={"rows": [*lost]})
+    remedy = f"Restore the table; or clear the runs of these batches, oldest first; or give up just these rows: {act}"
+    return OutputLost(error.what, f"{error.cause}. Committed batches that are missing there: {listed}", remedy)
+
+
+def _has(plan: Plan | None, is_readable: Callable[[Plan], bool]) -> str:
+    return "may have" if plan is None else "has" if is_readable(plan) else "has no more"
+
+
+def committed_batches(store: Store, folder: str, plan: Plan, output: str) -> Iterator[tuple[str, Plan | None]]:
+    """Keys of earlier batches that are committed with rows into this output, oldest first, and what they read.
+
+    :param folder: of the batch of ``plan``.
+    """
+    pipeline = folder.partition("/batches/")[0]
+    for number in range(max(1, plan.number - MOST), plan.number):
+        earlier = f"{pipeline}/batches/{number // 100:08}/{number:010}"
+        entries = read_entries(store, earlier, store.list(earlier))
+        commits = [entry for entry in entries.values() if entry["entry"] == "commit"]
+        if commits and commits[-1].get("rows", 1) and commits[-1]["output"] == output:
+            newest = max(k for k, entry in entries.items() if entry["entry"] == "plan")
+            yield entries[newest]["key"], _plan(store, earlier, newest)
+
+
+def _plan(store: Store, folder: str, entry: int) -> Plan | None:
+    """``None``: its ranges are cleaned away."""
+    try:
+        return read_plan(store, folder, entry)
+    except StoreUnavailable:
+        return None
+
+
+def first_offsets(plan: Plan) -> Plan:
+    """The first offset of each range: if Kafka has these, it has all that follow."""
+    return replace(plan, ranges=tuple(r._replace(end=r.start + 1) for r in plan.read_ranges), skips=())
