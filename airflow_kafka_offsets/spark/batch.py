@@ -60,17 +60,17 @@ class Batch:
 
     @property
     def name(self) -> str:
-        """The name that outputs carry: that of the pipeline, which its shards share."""
+        """The pipeline's name, which shards share."""
         return self.plan.name
 
     @property
     def number(self) -> int:
-        """The number of the batch in the pipeline, from 1."""
+        """The number of the batch, from 1."""
         return self.plan.number
 
     @property
     def key(self) -> str:
-        """What rows of the batch have in the column ``kafka_batch``; the same in every attempt."""
+        """What rows have in the column ``kafka_batch``."""
         return self.plan.key
 
     @property
