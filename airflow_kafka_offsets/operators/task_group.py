@@ -53,18 +53,14 @@ def kafka_spark_batch(
     Its tasks are ``wait``, ``resolve``, ``spark``, ``commit`` and, with ``merge``, ``merge``. With nothing to read,
     ``resolve`` is skipped and so are the others.
 
+    ``rows``, ``sink``, ``application``, ``spark``, ``spark_connect`` and ``merge`` are those of
+    ``KafkaSparkBatchOperator``.
+
     :param name: the task group's ``group_id``; ``group_id=`` is the consumer group.
-    :param rows: how records become rows; default: the columns of Spark's Kafka source.
-    :param sink: where the job of this package writes: ``Delta(…)`` or ``Iceberg(…)``.
-    :param application: a PySpark job of your own, instead of ``sink``.
-    :param spark: arguments of ``SparkSubmitBatchOperator`` (``conn_id``, ``conf``, ``packages``, …).
-    :param spark_connect: a connection to a Spark Connect server, such as ``"spark_connect_default"``: the job of this
-        package runs in the task itself, and no JVM is started.
     :param submit: makes the Spark task in another way (Kubernetes, Livy, EMR), from the path of the job and the XCom
         with its ``application_args``.
     :param before_commit: tasks between Spark and the commit that must succeed: a quality check. If one is skipped, the
         commit fails.
-    :param merge: an entity table that committed batches are merged into: ``Merge("lake.customers", keys=["id"])``.
     :param outlets: assets that the last task publishes.
     :param sensor: arguments of the sensor (``timeout``, ``idle_timeout``, …); ``False``: no sensor. By window it waits
         until the window is complete, else until the topics exist.
