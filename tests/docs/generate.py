@@ -47,7 +47,7 @@ def parameters() -> str:
         room = value.__module__.split(".")[1]
         by_title.setdefault(_TITLES[room], []).append(_entry(name, value))
     by_title[_TITLES["spark"]] = [
-        _entry(name, getattr(spark, name)) for name in sorted(spark.__all__, key=str.swapcase)
+        _entry(name, getattr(spark, name)) for name in sorted({*spark.__all__} - {"what_if"}, key=str.swapcase)
     ]
     sections = [f"## {title}\n\n{''.join(by_title[title])}" for title in _TITLES.values() if title in by_title]
     head = (
