@@ -134,7 +134,7 @@ def test_bad_records_do_not_go_into_another_pipelines_output(lake: Lake, plans: 
     lake.run(plans.batch({(topic, 0): (0, 6)}, pipeline="payments"), rows_of(lake))
     other = Lake(lake.spark, lake.kind, Path(f"{lake.folder}/other"))
     batch = plans.batch({(topic, 0): (0, 6)})
-    with pytest.raises(OtherOutput, match="'payments'"):
+    with pytest.raises(OtherOutput, match="'payments/bad'"):
         other.run(batch, replace(rows_of(other), bad=BadRecords(lake.sink("bad"))))
     assert batch.attempts == []
 
