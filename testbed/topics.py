@@ -95,7 +95,8 @@ class Topics:
     def move_group(self, group: str, topic: str, partition: int, offset: int) -> None:
         """Commit an offset for a group, as another program would."""
         asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition, offset)])
-        self.admin().alter_consumer_group_offsets([asked])[group].result(30)
+        admin = self.admin()
+        admin.alter_consumer_group_offsets([asked])[group].result(DEADLINE_S)
 
     def offset_bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """(log start offset, high watermark) of each partition; empty for a topic that does not exist.
