@@ -355,6 +355,7 @@ def cluster_is_named_by_a_run_that_subscribes_to_less(s: Scene) -> None:
 
 
 def topic_had_ended_before_the_cluster_was_replaced(s: Scene) -> None:
+    s.more(RETURNS)
     s.do(s.one)
     happenings.delete_topic(s.world, "returns")
     s.world.new_topic("returns", 1)
@@ -362,6 +363,7 @@ def topic_had_ended_before_the_cluster_was_replaced(s: Scene) -> None:
     s.do(s.other, "resolve")
     happenings.migrate(s.world)
     s.do(s.act(acknowledge={"cluster": "Y"}))
+    s.do(s.other)
 
 
 # ── starts ────────────────────────────────────────────────────────────────────────────────────────────────────────────

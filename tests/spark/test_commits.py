@@ -9,6 +9,7 @@ import pytest
 
 from airflow_kafka_offsets.spark.commits import Commits
 from airflow_kafka_offsets.spark.errors import LateAttempt, OtherOutput
+from airflow_kafka_offsets.spark.plan import Plan
 from tests.spark.plans import encode
 
 OUTPUT = "delta:/lake/orders"
@@ -43,7 +44,9 @@ def counts(
     root: Path, *entries: dict[str, Any], version: int | None = 12, key: str = KEY, adopted: str = "", base: int = 0
 ) -> bool:
     store = Folder(root, *entries, number=7 - base)
-    plan = {"bases": [0, base], "adopted": {"lost": adopted}}
+    plan = Plan(
+        pipeline="orders", number=8, key=f"{8:010}-ba9876543210", plan_id="1", bases=(0, base), adopted={"lost": adopted}
+    )
     return Commits(store, "orders", plan, OUTPUT).counts(key, version)
 
 
