@@ -186,7 +186,9 @@ class Merge:
         else:  # the rows of the entity table are older than all that is read: it is asked for what these lack
             query = query if has_truncate else replace(query, truncate_when=None)
             needed = (*names, *SOURCE, BATCH_COLUMN, *map(quoted, query.placeholders(rows.schema)))
-            entity = None if entity is None else entity.select(*dict.fromkeys(needed))
+            if entity is not None:  # it lacks a column that is new in the rows
+                had = {quoted(name) for name in entity.columns}
+                entity = entity.select(*(name for name in dict.fromkeys(needed) if name in had or quoted(name) in had))
         found = query.rows(all_keys, rows if changes.reads_all else changed, entity).localCheckpoint()
         if not query.order_by and (split := found.where(SPLIT).select(*names).head()) is not None:
             cause = f"{self.log.output} has rows of one key in two partitions, and nothing says which is newer: {split}"

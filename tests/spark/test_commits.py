@@ -45,7 +45,12 @@ def counts(
 ) -> bool:
     store = Folder(root, *entries, number=7 - base)
     plan = Plan(
-        pipeline="orders", number=8, key=f"{8:010}-ba9876543210", plan_id="1", bases=(0, base), adopted={"lost": adopted}
+        pipeline="orders",
+        number=8,
+        key=f"{8:010}-ba9876543210",
+        plan_id="1",
+        bases=(0, base),
+        adopted={"lost": adopted},
     )
     return Commits(store, "orders", plan, OUTPUT).counts(key, version)
 

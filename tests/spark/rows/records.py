@@ -41,7 +41,7 @@ def became(
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
     fates = Fates(records(spark, values, keys), job_object(Delta("lake.orders"), rows, schemas)["rows"])
-    reasons = {row["offset"]: row[REASON] for row in fates.all.collect()}
+    reasons = {row["offset"]: row[REASON] for row in fates.all.select("offset", REASON).collect()}
     reasons |= {row["offset"]: row["reason"] for row in fates.bad().collect()}
     columns = [name for name in fates.rows().columns if name not in ("topic", "partition", "offset")]
     found = {row["offset"]: [row[name] for name in columns] for row in fates.rows().collect()}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.spark.errors import LogBehind, OutputLost
+from airflow_kafka_offsets.spark.errors import LateAttempt, LogBehind, OutputLost
 from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
 from testbed.broker import KafkaBroker
 from tests.spark.plans import Plans
@@ -90,7 +90,12 @@ def test_a_table_that_is_rolled_back_while_a_batch_is_written_is_not_reported(
     assert history.batches[3].names("report") == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+SAME_ATTEMPT = "Delta skips the first attempt of a copied log: the table has a transaction of that key and attempt"
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param("delta", marks=pytest.mark.xfail(reason=SAME_ATTEMPT, raises=LateAttempt)), "iceberg"]
+)
 def test_rows_behind_the_newest_batch_say_that_the_log_is_an_older_copy(history_of: Make, kind: str) -> None:
     history = history_of(kind)
     history.run(1)
