@@ -193,14 +193,13 @@ def test_a_jvm_without_memory_ends(airflow: Path, tmp_path: Path) -> None:
     assert done.returncode == 3, done.stderr[-2000:]
 
 
-@pytest.mark.xfail(reason="the first of its two DAGs names no output, so the second is refused: OutputChanged")
 def test_a_batch_that_is_written_and_whose_records_are_gone_is_committed_without_a_driver(
     orders: Orders, submitted: Any
 ) -> None:
     orders.produce(5)
     orders.run(reject=True)
     orders.broker.delete_records({(orders.topic, 0): 3})
-    orders.dag_id = "batch_by_spark"
+    orders.dag_id = "batch_by_own_job"
 
     assert (orders.run().state, submitted(), orders.committed) == ("success", [], {0: 5})
 

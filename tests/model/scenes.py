@@ -359,7 +359,7 @@ def topic_had_ended_before_the_cluster_was_replaced(s: Scene) -> None:
     s.do(s.one)
     happenings.delete_topic(s.world, "returns")
     s.world.new_topic("returns", 1)
-    happenings.produce(s.world, RETURNS, 1, 2, 3)
+    happenings.produce(s.world, RETURNS, *range(9))  # more than it had: nothing shows a position of the old topic
     s.do(s.other, "resolve")
     happenings.migrate(s.world)
     s.do(s.act(acknowledge={"cluster": "Y"}))

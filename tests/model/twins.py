@@ -102,6 +102,7 @@ TWINS: dict[Kind, dict[str, Twin]] = {
         "a plan again forgets where new partitions started": _without(sequence.plan_sequence, "if old is not None and", "if False and", _s.new_partition_is_planned_again),
         "topics of another cluster are found by name later": _without(log_identity.resume, "identity.topics.get(tp.topic, at.topic_id)", "None", _s.topic_of_the_new_cluster_is_recreated),
         "topics of another cluster are those of the act's subscription": _without(acts.decide, "{*known, *body.starts, *look.description.partitions}", "look.description.partitions", _s.cluster_is_named_by_a_run_that_subscribes_to_less),
+        "an ended topic lives on on the new cluster": _without(log_identity.resume, "if at is not None and not identity.is_ended(at):", "if at is not None:", _s.topic_had_ended_before_the_cluster_was_replaced),
         "topics are not asked for again": _without(identity._topics, "look.confirm(names)", "pass", _s.topic_is_created_between_two_looks),
         "keys without random bits": Twin(((plans._new_key, "secrets.token_hex(6)", '"0" * 12'), (plans._new_key, "log.shard", "None")), "losses"),
         "Airflow's memory is not asked": _without(identity._unknown_batches, "shard.memory is not None and", "False and", _s.log_is_an_older_copy),

@@ -521,7 +521,7 @@ class World:
             # A topic that was re-created on the old cluster before the migration: nobody can tell.
             for tp, at in positions.items():
                 origin, now = self.origins.get(str(at.topic_id)), self.origin(tp)
-                if origin != now:
+                if origin != now and not before.is_ended(at):
                     self.unfair |= {str(origin), str(now)}
 
     def _begins(self, tp: TopicPartition, origin: str, offset: int, me: Program | None) -> None:

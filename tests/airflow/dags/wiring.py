@@ -102,6 +102,7 @@ batch("batch_retried", group_id=GROUP, start="earliest", retries=1)
 batch("batch_of_group_offsets", group_id=GROUP)
 batch("batch_advancing", group_id=GROUP, start="earliest", on_data_loss="advance")
 batch("batch_by_spark", retries=1, group_id=GROUP, start="earliest", application=None, submit=None, sink=Delta(OUTPUT))
+batch("batch_by_own_job", retries=1, group_id=GROUP, start="earliest", submit=None)
 batch(
     "batch_typed",
     retries=1,
