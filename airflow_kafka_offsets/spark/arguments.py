@@ -32,6 +32,16 @@ class Arguments:
     servers: str | None = None
     has_nothing_to_do: bool = False
 
+    @property
+    def pipeline(self) -> str:
+        """The folder of the pipeline, or of its shard."""
+        return self.folder.partition("/batches/")[0]
+
+    @property
+    def digest(self) -> str | None:
+        """Of the job object, whose name it is."""
+        return None if self.job is None else self.job.rpartition("/")[2].removesuffix(".json")
+
 
 def parse(argv: Sequence[str]) -> Arguments:
     """Parse ``--name value`` and ``--name=value``.

@@ -114,9 +114,18 @@ def reported_rows(store: Store, folder: str, names: Sequence[str]) -> int:
 
 def last_commit(store: Store, folder: str, names: Sequence[str]) -> int | None:
     """How many records the last commit of the batch has accounted for; ``None``: it has none."""
-    entries = read_entries(store, folder, names).values()
+    entries = read_entries(store, folder, names, above=1).values()  # the first is a plan
     commits = [e for e in entries if e["entry"] == "commit" and "rows" in e]
     return sum(commits[-1][name] for name in ("rows", "bad", "filtered")) if commits else None
+
+
+def entries_of(store: Store, pipeline: str, number: int) -> tuple[str, Entries]:
+    """The folder of another batch, and its entries; none: there is no such batch.
+
+    :param pipeline: its folder.
+    """
+    folder = f"{pipeline}/batches/{number // 100:08}/{number:010}"
+    return folder, read_entries(store, folder, store.list(folder))
 
 
 def read_entries(store: Store, folder: str, names: Sequence[str], above: int = 0) -> Entries:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_kafka_offsets.spark.attempts import Entries, read_entries
+from airflow_kafka_offsets.spark.attempts import Entries, entries_of
 from airflow_kafka_offsets.spark.errors import LateAttempt, OtherOutput
 from airflow_kafka_offsets.spark.plan import Plan
 from airflow_kafka_offsets.spark.store import Store
@@ -55,8 +55,7 @@ class Commits:
         """Of the batch that has this key; none: there is no such batch."""
         for base in self.plan.bases:
             number = int(key[:10]) - base if key[:10].isdecimal() else 0
-            folder = f"{self.pipeline}/batches/{number // 100:08}/{number:010}"
-            entries = read_entries(self.store, folder, self.store.list(folder)) if number > 0 else {}
+            entries = entries_of(self.store, self.pipeline, number)[1] if number > 0 else {}
             if entries and entries[1]["key"] == key:
                 return entries
         return {}

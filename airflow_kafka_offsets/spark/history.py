@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
-from airflow_kafka_offsets.spark.sinks.table import TableSink
+
+if TYPE_CHECKING:
+    from airflow_kafka_offsets.spark.sinks.table import TableSink
 
 MERGED = "kafka-offsets.merged"
 """The receipt of a merge, in the commit of the entity table."""
-_DEPTHS = (20, 500, 2**31 - 1)  # how many commits Delta is asked for, if need be
+_DEPTHS = (20, 1000, 2**31 - 1)  # how many commits Delta is asked for, if need be
 
 
 class Commit(NamedTuple):
@@ -34,23 +36,33 @@ class Commit(NamedTuple):
 
 
 def commits(spark: SparkSession, table: TableSink) -> Iterator[Commit]:
-    """The newest first. No more of Delta's history is read than is asked for."""
+    """The newest first."""
     return (_delta if table.format == "delta" else _iceberg)(spark, table.name)
 
 
-def _delta(spark: SparkSession, name: str) -> Iterator[Commit]:
-    columns = ("version", "unix_millis(timestamp) AS ms", "operation", "operationParameters AS given", "userMetadata")
+def delta_history(spark: SparkSession, name: str) -> Iterator[Row]:
+    """All commits of a Delta table, the newest first, with their time ``ms``. No more is read than is asked for."""
     below = 2**63
     for depth in _DEPTHS:
-        rows = spark.sql(f"DESCRIBE HISTORY {name} LIMIT {depth}").selectExpr(*columns).collect()
-        for row in (row for row in rows if row.version < below):
-            below, is_restore = row.version, row.operation == "RESTORE"
-            said = json.loads(row.userMetadata) if (row.userMetadata or "").startswith("{") else {}
-            yield Commit([below, row.ms], said.get(BATCH_COLUMN), {} if is_restore else said.get(MERGED))
-            if is_restore:  # by a timestamp: nothing says what the table has
-                below = int(row.given.get("version") or -1) + 1
-        if len(rows) < depth:
+        rows = spark.sql(f"DESCRIBE HISTORY {name} LIMIT {depth}").selectExpr("*", "unix_millis(timestamp) AS ms")
+        found = rows.collect()
+        for row in (row for row in found if row.version < below):
+            below = row.version
+            yield row
+        if len(found) < depth:
             return
+
+
+def _delta(spark: SparkSession, name: str) -> Iterator[Commit]:
+    below = 2**63
+    for row in delta_history(spark, name):
+        if row.version >= below:
+            continue
+        is_restore = row.operation == "RESTORE"
+        said = json.loads(row.userMetadata) if (row.userMetadata or "").startswith("{") else {}
+        yield Commit([row.version, row.ms], said.get(BATCH_COLUMN), {} if is_restore else said.get(MERGED))
+        if is_restore:  # by a timestamp: nothing says what the table has
+            below = int(row.operationParameters.get("version") or -1) + 1
 
 
 def _iceberg(spark: SparkSession, name: str) -> Iterator[Commit]:

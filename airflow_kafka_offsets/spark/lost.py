@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
-from airflow_kafka_offsets.spark.attempts import read_entries
+from airflow_kafka_offsets.spark.attempts import entries_of
 from airflow_kafka_offsets.spark.errors import OutputLost, StoreUnavailable
 from airflow_kafka_offsets.spark.plan import Plan, read_plan
 from airflow_kafka_offsets.spark.store import Store
@@ -33,15 +33,13 @@ def _has(plan: Plan | None, is_readable: Callable[[Plan], bool]) -> str:
     return "may have" if plan is None else "has" if is_readable(plan) else "has no more"
 
 
-def committed_batches(store: Store, folder: str, plan: Plan, output: str) -> Iterator[tuple[str, Plan | None]]:
+def committed_batches(store: Store, pipeline: str, plan: Plan, output: str) -> Iterator[tuple[str, Plan | None]]:
     """Keys of earlier batches that are committed with rows into this output, oldest first, and what they read.
 
-    :param folder: of the batch of ``plan``.
+    :param pipeline: its folder.
     """
-    pipeline = folder.partition("/batches/")[0]
     for number in range(max(1, plan.number - MOST), plan.number):
-        earlier = f"{pipeline}/batches/{number // 100:08}/{number:010}"
-        entries = read_entries(store, earlier, store.list(earlier))
+        earlier, entries = entries_of(store, pipeline, number)
         commits = [entry for entry in entries.values() if entry["entry"] == "commit"]
         if commits and commits[-1].get("rows", 1) and commits[-1]["output"] == output:
             newest = max(k for k, entry in entries.items() if entry["entry"] == "plan")

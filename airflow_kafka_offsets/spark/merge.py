@@ -20,10 +20,7 @@ from __future__ import annotations
 
 import json
 import logging
-import random
 import secrets
-import sys
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -36,24 +33,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from airflow_kafka_offsets.spark.arguments import parse
 from airflow_kafka_offsets.spark.commits import Commits
 from airflow_kafka_offsets.spark.decode import SETTINGS
 from airflow_kafka_offsets.spark.entity import GONE, SOURCE, SPLIT, TRUNCATE, Query
 from airflow_kafka_offsets.spark.errors import BatchError, InvalidJob, LateAttempt
 from airflow_kafka_offsets.spark.history import MERGED, Commit, commits
-from airflow_kafka_offsets.spark.objects import read_object
-from airflow_kafka_offsets.spark.plan import Plan, read_plan
-from airflow_kafka_offsets.spark.retries import TRIES
+from airflow_kafka_offsets.spark.plan import Plan
+from airflow_kafka_offsets.spark.retries import try_again
+from airflow_kafka_offsets.spark.run import open_work
 from airflow_kafka_offsets.spark.sinks import plain_sink
 from airflow_kafka_offsets.spark.sinks.columns import quoted
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
+from airflow_kafka_offsets.spark.sinks.iceberg import EXTENSIONS, in_catalog
 from airflow_kafka_offsets.spark.sinks.table import TableSink
-from airflow_kafka_offsets.spark.store import HadoopStore, Store
+from airflow_kafka_offsets.spark.store import Store
 
 log = logging.getLogger(__name__)
-
-EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
 class _Moved(Exception):
@@ -106,21 +101,26 @@ class Merge:
         :raises InvalidJob: the rows have no such keys, or a key is in two partitions.
         """
         self.table.check(spark, self.plan)
-        for tries in range(1, TRIES + 1):
-            pinned, receipt = self.pin(spark)  # before the log table: what was merged meanwhile is not merged again
-            changes = self.changes(spark, pipeline, pinned, receipt)
-            if changes is None:
-                return []
-            try:
-                self.publish(self.rows(spark, changes), changes)
-                return sorted(changes.batches)
-            except Exception as error:
-                if isinstance(error, BatchError) or self.pin(spark)[0] == pinned:
-                    raise
-            log.info("Somebody else has committed to %s meanwhile: the merge is tried again.", self.table.output)
-            time.sleep(random.uniform(0, min(5.0, 0.1 * 2**tries)))
-        what, cause = f"Cannot merge into {self.table.output}", "Others commit to it all the time"
-        raise LateAttempt(what, cause, "Retry the task")
+        why = f"Somebody else has committed to {self.table.output} meanwhile: the merge is tried again."
+        try:
+            return try_again(lambda _: self._once(spark, pipeline), lambda error: isinstance(error, _Moved), why)
+        except _Moved:
+            what, cause = f"Cannot merge into {self.table.output}", "Others commit to it all the time"
+            raise LateAttempt(what, cause, "Retry the task") from None
+
+    def _once(self, spark: SparkSession, pipeline: Commits) -> list[str]:
+        """:raises _Moved: somebody else was faster."""
+        pinned, receipt = self.pin(spark)  # before the log table: what was merged meanwhile is not merged again
+        changes = self.changes(spark, pipeline, pinned, receipt)
+        if changes is None:
+            return []
+        try:
+            self.publish(self.rows(spark, changes), changes)
+        except Exception as error:
+            if isinstance(error, BatchError) or self.pin(spark)[0] == pinned:
+                raise
+            raise _Moved from error
+        return sorted(changes.batches)
 
     def pin(self, spark: SparkSession) -> tuple[Commit | None, dict[str, Any] | None]:
         """The newest commit of the entity table, and the receipt of its last merge."""
@@ -185,10 +185,10 @@ class Merge:
             log.info("Keys touched: %d. All rows that %s has of them are read.", all_keys.count(), self.log.output)
         else:  # the rows of the entity table are older than all that is read: it is asked for what these lack
             query = query if has_truncate else replace(query, truncate_when=None)
-            needed = (*names, *SOURCE, BATCH_COLUMN, *map(quoted, query.placeholders(rows.schema)))
-            if entity is not None:  # it lacks a column that is new in the rows
-                had = {quoted(name) for name in entity.columns}
-                entity = entity.select(*(name for name in dict.fromkeys(needed) if name in had or quoted(name) in had))
+            if entity is not None:
+                there = {name.lower() for name in entity.columns}  # a column may be new in the rows
+                texts = (quoted(name) for name in query.placeholders(rows.schema) if name.lower() in there)
+                entity = entity.select(*dict.fromkeys((*names, *SOURCE, BATCH_COLUMN, *texts)))
         found = query.rows(all_keys, rows if changes.reads_all else changed, entity).localCheckpoint()
         if not query.order_by and (split := found.where(SPLIT).select(*names).head()) is not None:
             cause = f"{self.log.output} has rows of one key in two partitions, and nothing says which is newer: {split}"
@@ -243,18 +243,16 @@ class Merge:
     def _publish_iceberg(self, spark: SparkSession, merge: str, receipt: Mapping[str, Any]) -> None:
         name, branch = self.table.name, f"kafka_merge_{receipt['token']}"
         at = "" if receipt["pinned"] is None else f"AS OF VERSION {receipt['pinned'][0]}"
-        first = name.split(".")[0]
-        is_catalog = spark.conf.get(f"spark.sql.catalog.{first.strip('`')}", None) is not None
-        catalog = first if is_catalog else quoted(spark.catalog.currentCatalog())
+        catalog, table = in_catalog(spark, name)
         try:
             spark.sql(f"ALTER TABLE {name} CREATE BRANCH {branch} {at} RETAIN 1 DAYS")
             spark.sql(merge.format(f"{name}.branch_{branch}"))
             nothing = spark.table(name).limit(0).writeTo(f"{name}.branch_{branch}")
             nothing.option(f"snapshot-property.{MERGED}", json.dumps(receipt)).append()
-            spark.sql(f"CALL {catalog}.system.fast_forward('{name}', 'main', '{branch}')")
+            spark.sql(f"CALL {catalog}.system.fast_forward('{table}', 'main', '{branch}')")
             spark.sql(f"ALTER TABLE {name} DROP BRANCH {branch}")
         except ParseException as error:
-            cause, remedy = "Spark lacks Iceberg's SQL extensions", f"Set spark.sql.extensions={EXTENSIONS}"
+            cause, remedy = "Spark lacks Iceberg's SQL extensions", f"Set {EXTENSIONS}"
             raise InvalidJob(f"Cannot merge into {self.table.output}", cause, remedy) from error
 
     def _holds(self, merged: Commit, before: Iterator[Commit]) -> bool:
@@ -287,17 +285,14 @@ def merge_batches(spark: SparkSession, argv: Sequence[str] | None = None, store:
     :returns: the keys of the batches that were merged.
     :raises InvalidJob: the job object has no merge, or see :meth:`Merge.run`.
     """
-    arguments = parse(sys.argv[1:] if argv is None else argv)
-    store = HadoopStore(spark, arguments.root) if store is None else store
-    plan = read_plan(store, arguments.folder, arguments.entry)
-    digest = None if arguments.job is None else arguments.job.rpartition("/")[2].removesuffix(".json")
-    job: dict[str, Any] = {} if arguments.job is None else read_object(store, arguments.job, digest)
+    work = open_work(spark, argv, store)
+    job: Mapping[str, Any] = work.job or {}
     if (given := job.get("merge")) is None:
         raise InvalidJob("Cannot merge", "The job has no entity table", "Give kafka_spark_batch sink= and merge=")
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
     own = plain_sink(job["sink"], job["output"])
-    merge = Merge(own, plain_sink(given["sink"], role="/merge"), plan, Query.of(given))
-    merged = merge.run(spark, Commits(store, arguments.folder.partition("/batches/")[0], plan, own.output))
+    merge = Merge(own, plain_sink(given["sink"], role="/merge"), work.plan, Query.of(given))
+    merged = merge.run(spark, Commits(work.store, work.arguments.pipeline, work.plan, own.output))
     log.info("%s: batches merged: %s.", merge.table.output, ", ".join(merged) or "none, it has them all")
     return merged

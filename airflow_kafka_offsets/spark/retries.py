@@ -29,12 +29,13 @@ def try_again(write: Callable[[int], Answer], is_conflict: Callable[[Exception],
         except Exception as error:
             if isinstance(error, BatchError) or not is_conflict(error):
                 raise
-            log.info("%s (%s)", why, ", ".join(sorted(names_of(error))))
+            names = ", ".join(sorted(names_of(error.__cause__ or error)))
+            log.info("%s%s", why, names and f" ({names})")
             time.sleep(random.uniform(0, min(5.0, 0.1 * 2**tries)))
     return write(TRIES)
 
 
-def names_of(error: Exception) -> set[str]:
+def names_of(error: BaseException) -> set[str]:
     """What an error of Spark is called: its conditions, and the Java classes of it and its causes.
 
     Over Spark Connect only the text has them.

@@ -57,12 +57,11 @@ class Work:
         has_rows = self.job is not None and bool(self.job.get("rows"))
         if has_rows:
             options["includeHeaders"] = "true"
-        digest = None if given.job is None else _digest(given.job)
         records = read_records(self.spark, plan, options)
         self._refuse_fewer(records)
-        place = begin(self.store, given.folder, self.names, given.entry, plan, digest, output)
+        place = begin(self.store, given.folder, self.names, given.entry, plan, given.digest, output)
         observed = (records, None) if has_rows else observe(records)  # rows are observed as they are made
-        jobs = {begun["job"] for begun in read_begun(self.store, given.folder, self.names)} - {digest, None}
+        jobs = {begun["job"] for begun in read_begun(self.store, given.folder, self.names)} - {given.digest, None}
         pipeline = given.folder.partition("/")[0]
         batch = Batch(
             self.spark,
@@ -94,7 +93,7 @@ class Work:
         try:
             sink.look(self.spark, self.plan)
         except OutputLost as error:
-            committed = list(committed_batches(self.store, self.arguments.folder, self.plan, sink.output))
+            committed = list(committed_batches(self.store, self.arguments.pipeline, self.plan, sink.output))
             there = sink.present(self.spark, [key for key, _ in committed])
             raise name_lost(error, committed, there, self._is_readable, self.plan) from None
 
@@ -176,7 +175,7 @@ def open_work(spark: SparkSession, argv: Sequence[str] | None, store: Store | No
     store = HadoopStore(spark, arguments.root) if store is None else store
     names = store.list(arguments.folder)
     plan = read_plan(store, arguments.folder, arguments.entry)
-    job = None if arguments.job is None else read_object(store, arguments.job, _digest(arguments.job))
+    job = None if arguments.job is None else read_object(store, arguments.job, arguments.digest)
     return Work(spark, arguments, store, names, plan, job)
 
 
@@ -211,7 +210,3 @@ def _write(batch: Batch, sink: Sink) -> tuple[Mapping[Partition, Counted], Proof
         return counted, proof, written.snapshot
     batch.look()
     return counted, proof, written.publish()
-
-
-def _digest(name: str) -> str:
-    return name.rpartition("/")[2].removesuffix(".json")

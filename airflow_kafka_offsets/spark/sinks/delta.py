@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar, Literal
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,13 +19,14 @@ from pyspark.sql.types import StructType
 
 from airflow_kafka_offsets.spark.batch import Batch, Written
 from airflow_kafka_offsets.spark.errors import InvalidJob, LateAttempt, OtherOutput
+from airflow_kafka_offsets.spark.history import delta_history
 from airflow_kafka_offsets.spark.sinks.columns import nullable, quoted
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
 from airflow_kafka_offsets.spark.sinks.table import TableSink
 from airflow_kafka_offsets.spark.store import hadoop_conf, jvm_of
 
 _FENCE = "delta.setTransactionRetentionDuration"
-_DEPTHS = (20, 1000)  # how many commits of the history are read, if need be
+_MOST_COMMITS = 1000  # of the history are searched for a receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +100,10 @@ class DeltaTable(TableSink):
 
     def _receipt(self, batch: Batch, receipt: Mapping[str, Any]) -> tuple[str, int]:
         """The version of the commit that has this receipt, and how many rows it has added."""
-        for depth in _DEPTHS:
-            for commit in batch.spark.sql(f"DESCRIBE HISTORY {self.name} LIMIT {depth}").collect():
-                if commit["userMetadata"] == json.dumps(receipt):
-                    counts = commit["operationMetrics"] or {}  # none at all of an empty commit
-                    added = int(counts.get("numOutputRows", 0)) - int(counts.get("numCopiedRows", 0))
-                    return str(commit["version"]), added
+        for commit in islice(delta_history(batch.spark, self.name), _MOST_COMMITS):
+            if commit["userMetadata"] == json.dumps(receipt):
+                counts = commit["operationMetrics"] or {}  # none at all of an empty commit
+                added = int(counts.get("numOutputRows", 0)) - int(counts.get("numCopiedRows", 0))
+                return str(commit["version"]), added
         cause = f"{self.output} has skipped the write: it has one of this attempt or of a later one"
         raise LateAttempt(f"Cannot write {batch}", cause, "Retry the task: the next attempt has a higher number")

@@ -37,7 +37,7 @@ _BOUNDS = f"write.metadata.metrics.column.{BATCH_COLUMN}"
 _DEFAULT_BOUNDS = "write.metadata.metrics.default"
 _RETRIES = "commit.retry.num-retries"  # sixteen windows that are staged at once need more than the default, 4
 _STAGING = "write.wap.enabled"
-_EXTENSIONS = "spark.sql.extensions"
+EXTENSIONS = "spark.sql.extensions=org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,10 @@ class IcebergTable(TableSink):
             if (value := spark.conf.get(name, None)) is not None:
                 cause = f"The Spark setting {name}={value} would send its commits elsewhere"
                 raise InvalidJob(f"Cannot write {self.output}", cause, "Remove the setting: the job stages by itself")
-        if spark.version.startswith("3.") and "IcebergSparkSessionExtensions" not in str(
-            spark.conf.get(_EXTENSIONS, "")
-        ):
-            remedy = f"Set {_EXTENSIONS}=org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-            raise InvalidJob(f"Cannot write {self.output}", "Spark 3.5 publishes by Iceberg's extensions only", remedy)
+        setting, _, extension = EXTENSIONS.partition("=")
+        if spark.version.startswith("3.") and extension.rpartition(".")[2] not in str(spark.conf.get(setting, "")):
+            cause = "Spark 3.5 publishes by Iceberg's extensions only"
+            raise InvalidJob(f"Cannot write {self.output}", cause, f"Set {EXTENSIONS}")
 
     def refuse_place(self, spark: SparkSession) -> None:
         pass
@@ -122,7 +121,7 @@ class IcebergTable(TableSink):
         staged = batch.spark.read.option("snapshot-id", snapshot).table(self.name)
 
         def publish() -> str:
-            catalog, table = self._in_catalog(batch.spark)
+            catalog, table = in_catalog(batch.spark, self.name)
             call = f"CALL {catalog}.system.cherrypick_snapshot(table => '{table}', snapshot_id => {snapshot})"
             return str(batch.spark.sql(call).collect()[0]["current_snapshot_id"])
 
@@ -146,12 +145,13 @@ class IcebergTable(TableSink):
         history = f"{self.name}.history AS h JOIN {self.name}.snapshots AS s USING (snapshot_id)"
         return not batch.spark.sql(f"SELECT 1 FROM {history} WHERE h.is_current_ancestor AND ({ids})").isEmpty()
 
-    def _in_catalog(self, spark: SparkSession) -> tuple[str, str]:
-        """The catalog, and the table's name in it."""
-        first, *others = re.findall(r"`(?:[^`]|``)+`", self.name)
-        if others and spark.conf.get(f"spark.sql.catalog.{first.strip('`')}", None) is not None:
-            return first, ".".join(others)
-        return quoted(spark.catalog.currentCatalog()), ".".join([first, *others])
+
+def in_catalog(spark: SparkSession, name: str) -> tuple[str, str]:
+    """The catalog of a table, and its name there."""
+    first, *others = re.findall(r"`(?:[^`]|``)+`", name)
+    if others and spark.conf.get(f"spark.sql.catalog.{first.strip('`')}", None) is not None:
+        return first, ".".join(others)
+    return quoted(spark.catalog.currentCatalog()), ".".join([first, *others])
 
 
 @contextmanager
