@@ -184,23 +184,19 @@ def errors() -> str:
     """The package's pages on one page; ``kafka-offsets explain`` prints each alone."""
     folder = files("airflow_kafka_offsets") / "errors"
     texts = [p.read_text("utf-8") for p in sorted(folder.iterdir(), key=lambda p: p.name) if p.name.startswith("AKO-")]
-    rows, sections = [], []
+    sections = []
     for text in texts:
-        title = text.split("\n")[0].removeprefix("# ")
-        code, name = title.split()
-        rows.append((f"[{code}](#{title.lower().replace(' ', '-')})", f"`{name}`"))
         text = re.sub(r"^## Why\n.*?(?=^## |\Z)", "", text, flags=re.MULTILINE | re.DOTALL)  # for a page that is alone
         text = text.replace("## What to do\n\n", "")
         text = re.sub(r" (Exit status \d+|Nothing was (written|changed))\.", "", text)
         body = re.sub(r"^## (.+)$", r"**\1**", text, flags=re.MULTILINE).replace("# ", "## ", 1)
         sections.append(body.rstrip() + "\n\n")
     head = (
-        "# Errors\n\nEvery message begins with a code. `kafka-offsets explain AKO-101` prints its page without a "
-        "network, and says why it happens. The hundreds: 0 the request, 1 topics and records, 2 the group, 3 the log "
-        "of batches, 4 reads, 5 "
-        "what does not answer.\n\n"
+        "# Errors\n\nEvery message begins with a code. [Red run](red-run.md) has a line for each; "
+        "`kafka-offsets explain AKO-101` prints its page without a network, and says why it happens. The hundreds: 0 "
+        "the request, 1 topics and records, 2 the group, 3 the log of batches, 4 reads, 5 what does not answer.\n\n"
     )
-    return f"{MADE}\n{head}{_table(('code', 'error'), rows)}{''.join(sections)}".rstrip() + "\n"
+    return f"{MADE}\n{head}{''.join(sections)}".rstrip() + "\n"
 
 
 # ── conformance ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -128,7 +128,7 @@ def reader(
 def test_the_first_batch_from_the_producer_to_the_lag(reader: Reader) -> None:
     reader.python("first-batch.md", "Producer")
     assert reader.run("first-batch.md", "with DAG(").state == "success"
-    assert reader.run("first-batch.md", "with DAG(").states("orders.spark") == ["skipped"]
+    assert reader.run("first-batch.md", "with DAG(").states("orders") == ["skipped"]
 
     assert sorted(row["id"] for row in reader.values("orders")) == [0, 1, 2]
     assert reader.committed == {0: 3}
@@ -144,7 +144,7 @@ def test_a_bad_record_fails_the_batch_and_is_skipped_by_the_conf_of_the_page(rea
     reader.python("first-batch.md", "Producer")
     reader.broker.produce(reader.topic, [(0, None, b"not JSON", None)])
     failed = reader.run("first-batch.md", "with DAG(", retries="0")
-    assert failed.states("orders.spark") == ["failed"]
+    assert failed.states("orders") == ["failed"]
     assert reader.committed == {}
 
     assert reader.run("first-batch.md", "with DAG(", conf=reader.conf("bad-records.md", "skip")).state == "success"
