@@ -203,7 +203,7 @@ class WindowRefused(Refusal, code="AKO-104"):
 
 
 class ActStale(Refusal, code="AKO-306"):
-    """The identity that the run's conf replaces is not the current one: a double click, or somebody was faster."""
+    """The identity that the run's conf replaces is not the current one: a double click, or another act came first."""
 
 
 class DryRun(Refusal, code="AKO-307"):

@@ -44,7 +44,7 @@ class BrokerFailed(RuntimeError):
 
 
 class _PortTaken(Exception):
-    """Somebody was faster."""
+    """Another process took the port first."""
 
 
 class KafkaBroker(Topics):

@@ -111,8 +111,8 @@ def _beside_kafka(call: Call, found: Found) -> Answer:
     if len(missing) > SEEKS:
         of_partition = grouped((gap.tp, gap) for gap in missing).values()
         records = sum(of_tp[-1].end_offset - of_tp[0].start_offset for of_tp in of_partition)
-        say(f"There are {len(missing):,} gaps: what lies between the first and the last one of each partition is read, "
-            f"up to {counted(records, 'record')}.")  # fmt: skip
+        say(f"{len(missing):,} gaps: each partition is read from its first one to its last, up to "
+            f"{counted(records, 'record')}.")  # fmt: skip
     rows = [_stretch_row(stretch, doubled=stretch.size) for stretch in surplus]
     if missing:
         with call.cluster() as kafka:

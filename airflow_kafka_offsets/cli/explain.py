@@ -22,7 +22,7 @@ def explain(call: Call) -> Answer:
     for page in pages:
         if code.upper() in (page["code"], page["code"].removeprefix("AKO-"), page["error"].upper()):
             return Answer(page["page"].rstrip(), page)
-    raise InvalidRequest((f"{shown(code)} is no code of an error. All of them: kafka-offsets explain",))
+    raise InvalidRequest((f"{shown(code)} is not an error code. kafka-offsets explain lists them.",))
 
 
 def _pages() -> list[Row]:

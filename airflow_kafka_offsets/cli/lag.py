@@ -22,11 +22,11 @@ def lag(call: Call) -> Answer:
     """How far a pipeline or a consumer group is behind.
 
     Unread records are counted in offsets, an upper bound; those behind an open transaction are apart, and wait for its
-    end. Ages are those of the first unread records; without the right Read on the topic they are left out.
+    end. Ages are those of the first unread records; without the right Read on the topic they are not shown.
     """
     of_group = {name: call[name] for name in ("topics", "group_id") if call[name] is not None}
     if len(of_group) != (0 if call["pipeline"] else 2):
-        raise InvalidRequest(("Whose lag? Give PIPELINE, or both --group-id and --topics.",))
+        raise InvalidRequest(("Give PIPELINE, or both --group-id and --topics.",))
     with call.cluster() as kafka:
         if of_group:
             asked = parse_some(of_group, RunContext(call.now_ms))

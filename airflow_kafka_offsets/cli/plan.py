@@ -81,8 +81,8 @@ def _in_words(done: ResolvedBatch, was: Batch | None) -> str:
     if was is None:
         return f"The next run plans batch {done.batch.number}: {read}.{job}"
     row = batch_row(was)
-    how = "with the offsets it has" if was.plan.plan_id == done.batch.plan.plan_id else "planned again"
-    return f"Batch {was.number} is {row['state']}, by run {row['owner']}. The next run does it, {how}: {read}.{job}"
+    how = "with the same offsets" if was.plan.plan_id == done.batch.plan.plan_id else "planned again"
+    return f"Batch {was.number} is {row['state']}, by run {row['owner']}. The next run reads it, {how}: {read}.{job}"
 
 
 def _rows(done: ResolvedBatch) -> list[Row]:

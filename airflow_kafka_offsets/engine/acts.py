@@ -83,7 +83,7 @@ def _acts(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def carry_out(acting: Acting) -> None:
-    """Create the next identity, unless another run was faster.
+    """Create the next identity, unless another run did so first.
 
     :raises OverlappingRun: a run that owns an unfinished batch is running; nothing was created.
     :raises ActRefused: values do not match, or a reset would lose records or read some again.
@@ -137,7 +137,7 @@ def decide(acting: Acting) -> Decided:
     problems += [line for difference in left for line in difference.lines]
     if act.reset is not None and not problems:
         if named.cluster is not None and not act.reset.allow_duplicates:
-            problems.append('a reset on another cluster may read records again: say "allow_duplicates": true')
+            problems.append('a reset on another cluster may read records again: set "allow_duplicates": true')
         starts = _starts(acting, Decided(new, body), act.reset, problems)
         body = replace(body, starts={**body.starts, **starts})
         new = replace(new, reset_at=new.number, starts_at=new.number if starts else new.starts_at)
@@ -220,7 +220,7 @@ def _starts(acting: Acting, decided: Decided, reset: Reset, problems: list[str])
         elif at is not None and offset < at.offset and not reset.allow_duplicates:
             problems.append(
                 f"{tp}: offsets {offset} to {at.offset} would be read again, and their rows are in the output already: "
-                'delete these first, and say "allow_duplicates": true'
+                'delete these first, and set "allow_duplicates": true'
             )
         starts[tp] = Start(offset, ids.get(tp.topic), decided.identity.number, reset.allow_duplicates)
     return starts

@@ -26,7 +26,7 @@ from airflow_kafka_offsets.times import iso
 def begin(
     request: Request, run: RunKey, look: Look, log: PipelineLog, airflow: Airflow, memory: str | None
 ) -> Identity | None:
-    """Create the first identity. ``None``: another run was faster.
+    """Create the first identity. ``None``: another run did so first.
 
     :param memory: the key that Airflow remembers.
     :raises CheckpointLost: Airflow or the group knows batches, so there was a log, and no act gives them up.
@@ -40,7 +40,7 @@ def begin(
         _refuse_lost(request, run, look, log, airflow, known | {*named.batch})
     if act is not None and not named.batch:
         raise ActRefused(
-            [f"pipeline {log.name!r} has no identity yet, so there is nothing that an act could change"],
+            [f"pipeline {log.name!r} has no identity yet, so an act has nothing to change"],
             "Trigger a run without a conf first.",
         )
     look.require_topics()
@@ -96,9 +96,9 @@ def _refuse_lost(request: Request, run: RunKey, look: Look, log: PipelineLog, ai
              f"{request.group_id!r} ({tp})." for tp, mark in sorted(marks.items())]  # fmt: skip
     others = sorted(keys - {mark.batch for mark in marks.values()})
     raise CheckpointLost(
-        f"Pipeline {log.pipeline_id!r} has no log in the checkpoint location {log.store.uri}, and it has had one.",
+        f"Pipeline {log.pipeline_id!r} has no log in the checkpoint location {log.store.uri}, but had one before.",
         [*lines, *(f"Batch {clean_text(key)} is known to Airflow." for key in others)],
         "The checkpoint location was lost or changed, or the pipeline or its DAG was renamed. Restore the location or "
-        f"the name. To begin a new log behind these batches: {rows}; then "
+        f"the name. To begin a new log after these batches: {rows}; then "
         f"{ways_on(log.name, 0, run, airflow)(acknowledge=acknowledge)}",
     )

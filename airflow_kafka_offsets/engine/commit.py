@@ -127,7 +127,7 @@ def _verified(given: PlanReference, log: PipelineLog, batch: Batch, body: PlanBo
     report, problems = verdict.report, list(verdict.problems)
     if report is not None and given.starts_job and not given.is_left:
         if given.job is not None and report.job != given.job:
-            problems.append(f"attempt {verdict.attempt} was a job of another definition of rows and sink: {report.job}")
+            problems.append(f"attempt {verdict.attempt} wrote by another definition of rows and sink: {report.job}")
         if batch.plan.output is not None and report.output != batch.plan.output:
             problems.append(
                 f"attempt {verdict.attempt} wrote {report.output}, and the plan's output is {batch.plan.output}"
@@ -189,7 +189,7 @@ def _require_join(log: PipelineLog, batch: Batch, body: PlanBody) -> None:
     if apart:
         tp = min(apart)
         raise PlanReplaced(
-            f"{batch} does not join the batch before it, and was not committed.",
+            f"{batch} does not start where the batch before it ended, and was not committed.",
             f"{tp} resumes at {place(body.resume_from.get(tp))}, and the position is {place(expected[tp])}.",
             _CLEAR,
         )

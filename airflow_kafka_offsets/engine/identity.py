@@ -235,10 +235,10 @@ def _unknown_batches(group_id: str | None, group: Committed, identity: Identity,
             keys,
             [
                 *(f"{who[key]} knows batch {key}, and the log ends with {newest}." for key in sorted(keys)),
-                f"The rows of all batches behind it are those with kafka_batch > '{last}'{of_shard}.",
+                f"The rows of all later batches are those with kafka_batch > '{last}'{of_shard}.",
             ],
-            "The checkpoint location is an older copy. Restore the newest; or delete the rows of the batches behind "
-            "the log's last one from the output, and give these up: their records are read again.",
+            "The checkpoint location is an older copy. Restore the newest one; or delete the rows of these later "
+            "batches from the output, then acknowledge: their records are read again.",
         )
 
 
@@ -278,8 +278,8 @@ def _topics(request: Request, look: Look, decided: Decided, shard: Shard) -> Ite
     for tp, at in sorted(_known_topics(decided, shard).items()):
         is_gone = request.subscription.has(tp) and tp.topic not in now
         if (is_gone or is_other_topic(at, tp, now)) and not decided.identity.is_ended(at):
-            how = "was deleted" if is_gone else f"was deleted and created again: {at.topic_id} is now {now[tp.topic]}"
-            lines.append(f"{tp}: the topic {how}; what was not read from offset {at.offset} on is gone")
+            how = "was deleted" if is_gone else f"was re-created: {at.topic_id} is now {now[tp.topic]}"
+            lines.append(f"{tp}: the topic {how}; unread records from offset {at.offset} on are gone")
             names.add(tp.topic)
             if at.topic_id is not None:
                 ended[tp.topic] = at.topic_id
@@ -290,7 +290,7 @@ def _topics(request: Request, look: Look, decided: Decided, shard: Shard) -> Ite
             "topic" if ended else None,
             ended,
             lines,
-            'Accept it: on_data_loss="advance", or acknowledge it. A new topic of that name is read from its beginning.'
+            'Accept it: on_data_loss="advance", or acknowledge it. A new topic of that name is read from its log start.'
             if ended
             else "The brokers give no topic ids: leave the topic out of topics=, or use another pipeline_id.",
         )
@@ -327,11 +327,11 @@ def refusal(name: str, found: Sequence[Difference], way_on: Callable[..., str]) 
         ways.append(f"To acknowledge, {way_on(acknowledge=acknowledge)}")
     if words == {"cluster"}:
         reset = {"start": "earliest", "allow_duplicates": True}
-        ways.append(f"To read the new cluster from its beginning, {way_on(acknowledge=acknowledge, reset=reset)}")
+        ways.append(f"To read the new cluster from its log start, {way_on(acknowledge=acknowledge, reset=reset)}")
     if words == {"group"}:
         reset = {"start": "group", "allow_duplicates": True}
-        ways.append(f"To take the group's offsets, also where that reads records again, {way_on(reset=reset)}")
+        ways.append(f"To take the group's offsets, even if records are read again, {way_on(reset=reset)}")
     lines, remedy = [line for d in found for line in d.lines], "\n".join(ways)
     if issubclass(first.error, DataLoss):
         return DataLoss(lines, remedy)
-    return first.error(f"Pipeline {name!r} is not what it was.", lines, remedy)
+    return first.error(f"Pipeline {name!r} differs from its identity.", lines, remedy)

@@ -254,7 +254,7 @@ def take_snapshots(
             raise ClusterUnavailable(
                 "Cannot plan",
                 f"{tp} ends at {end}, below the log start {log_starts[tp]} of a moment ago",
-                "The log was truncated while it was looked at; retry.",
+                "The log was truncated meanwhile; retry.",
                 retriable=True,
             )
         snapshots[tp] = PartitionSnapshot(log_starts[tp], end, max(end, marks[tp].offset), epoch)

@@ -54,11 +54,11 @@ def resolve(
         if done is not None:
             _LOG.info(done.summary)
             return done
-        _LOG.info("Something new in pipeline %s: looking again.", log.pipeline_id)
+        _LOG.info("Another writer appended to pipeline %s first; retrying.", log.pipeline_id)
     raise StoreUnavailable(
         f"Cannot plan a batch of pipeline {log.pipeline_id!r} in the checkpoint location {log.store.uri}",
-        f"another writer was faster {MOST_TURNS} times",
-        "See that the store shows what was created: get, list and exclusive creation have to agree.",
+        f"another writer appended first, {MOST_TURNS} times",
+        "Check that the store lists what was created: get, list and exclusive creation have to agree.",
         retriable=True,
     )
 
@@ -93,7 +93,7 @@ class Turn:
 def _look_and_act(
     request: Request, run: RunKey, log: PipelineLog, look: Look, airflow: Airflow
 ) -> ResolvedBatch | NoBatch | None:
-    """One turn. ``None``: the identity is new, or another writer was faster; look again."""
+    """One turn. ``None``: the identity is new, or another writer appended first; retry."""
     by_window = request.window is not None
     bound = None if by_window else log.batch_of(run)
     memory, _ = airflow.last_planned_key(), look.group  # both before the log
@@ -144,7 +144,7 @@ def _step(turn: Turn) -> ResolvedBatch | NoBatch | None:
             raise OverlappingRun(str(batch.plan.by), str(batch))
         case "leave":
             assert batch is not None
-            return NoBatch(f"{batch} was committed by run {batch.commits[0].by}; it is left as it is.")
+            return NoBatch(f"{batch} was committed by run {batch.commits[0].by}; nothing is written.")
         case "do again":
             assert batch is not None
             done = _write_again(turn, batch)
@@ -168,7 +168,7 @@ def _step(turn: Turn) -> ResolvedBatch | NoBatch | None:
 
 
 def _append(turn: Turn, plan: Plan, batch: Batch | None, body: PlanBody) -> ResolvedBatch | None:
-    """``None``: another writer was faster."""
+    """``None``: another writer appended first."""
     entries = (*(() if batch is None else batch.entries), plan)
     if not turn.log.append(plan.number, len(entries), plan):
         return None
@@ -232,21 +232,21 @@ def _write_again(turn: Turn, batch: Batch) -> ResolvedBatch | NoBatch | None:
     """A cleared run writes the batch that it committed again (rule 3)."""
     plan, identity = batch.plan, turn.identity
     if batch.is_cleaned:
-        return NoBatch(f"{batch} is committed and was cleaned; it is left as it is.")
+        return NoBatch(f"{batch} is committed and was cleaned; nothing is written.")
     body = turn.log.body(batch)
     if batch.is_closed and turn.run.retries(batch.commits[-1].by):
         return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=False)
     if plan.cluster_id != identity.cluster_id or plan.output != identity.output:
-        return NoBatch(f"{batch} was committed into {plan.output}, which is no longer the output; it is left there.")
+        return NoBatch(f"{batch} was committed into {plan.output}, which is no longer the output; nothing is written.")
     if turn.look.gone(plan, body):
         verdict = verify(batch, body, turn.log.report)
         if plan.require_report and not verdict.is_verified:
             raise ReadNotVerified(
                 [f"{batch}: {problem}" for problem in verdict.problems],
-                "It is committed, and its records are gone from Kafka, so it cannot be read again. Look at its rows "
-                f"(kafka_batch = '{plan.key}'), then mark this run as it should be.",
+                "It is committed, and its records are gone from Kafka, so it cannot be read again. Check its rows "
+                f"(kafka_batch = '{plan.key}'), then mark this run as success or failed.",
             )
         if plan.output is None:
-            return NoBatch(f"{batch} is committed, and its records are gone from Kafka; it is left as it is.")
+            return NoBatch(f"{batch} is committed, and its records are gone from Kafka; nothing is written.")
         return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=True, is_left=True)
     return _append(turn, rewritten(identity, turn.run, plan, turn.request.now_ms), batch, body)

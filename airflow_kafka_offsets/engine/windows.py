@@ -41,22 +41,22 @@ def require_free(request: Request, identity: Identity, covered: Covered) -> None
     what = f"Window {words_of(window)} of pipeline {request.pipeline_id!r} is refused."
     if taken := covered.overlapping(window):
         parts = covered.free(window)
-        free = ", ".join(map(words_of, parts)) or "none of it"
+        free = ", ".join(map(words_of, parts)) or "nothing"
         bounds = f'["{iso(parts[0][0])}", "{iso(parts[0][1])}"]' if parts else ""
         raise WindowRefused(
             what,
-            f"It overlaps {', '.join(words_of((s.start_ms, s.end_ms)) for s in taken[:3])}, which is taken; "
-            f"free of it: {free}.",
+            f"It overlaps {', '.join(words_of((s.start_ms, s.end_ms)) for s in taken[:3])}, which is planned; "
+            f"free: {free}.",
             f'Trigger a run with the conf {{"kafka_offsets": {{"window": {bounds}}}}}'
             if parts
-            else "Clear the runs that took it to write it again.",
+            else "Clear the runs of these windows to rewrite them.",
         )
     if window[1] > request.now_ms:
         raise WindowRefused(what, f"It has not ended: it is {iso(request.now_ms)}.", "Run it once its end has passed.")
     if identity.windows_from is not None and window[0] < identity.windows_from:
         raise WindowRefused(
             what,
-            f"It begins before {iso(identity.windows_from)}: a lost log may have had it.",
+            f"It begins before {iso(identity.windows_from)}: a lost log may have written it.",
             "Its rows may be in the output already. Read it with another pipeline_id, into an output of its own.",
         )
     touches = {s.end_ms for s in covered.stretches} & {window[0]} or {s.start_ms for s in covered.stretches} & {
@@ -161,8 +161,8 @@ def _refuse_losses(look: Look, lost: list[Decision]) -> None:
                 f"{'may have been' if d.kind == 'hidden' else 'were'} of window {words_of(window)}"
                 for d in lost
             ],
-            'Restore the records, or accept the loss with on_data_loss="advance". What was there before the oldest '
-            "record of a topic, no first window can know.",
+            'Restore the records, or accept the loss with on_data_loss="advance". A first window cannot notice '
+            "records that were deleted before it.",
         )
 
 

@@ -96,9 +96,7 @@ class ResolvedBatch:
         partitions = sum(r.end > r.start for r in self.body.ranges.values())
         window = f", window {iso(plan.window[0])} to {iso(plan.window[1])}" if plan.window else ""
         what = f"{counted(self.body.offsets, 'offset')} of {counted(partitions, 'partition')}{given_up}"
-        return f"{self.batch}{window}: {what}." + (
-            " Its records are gone: it is left as it is." if self.is_left else ""
-        )
+        return f"{self.batch}{window}: {what}." + (" Its records are gone: nothing is written." if self.is_left else "")
 
     def given(self, *, job: str | None = None, kafka_config_id: str = "kafka_default") -> PlanReference:
         plan = self.batch.plan

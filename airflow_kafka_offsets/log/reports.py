@@ -100,7 +100,7 @@ def verify(batch: Batch, body: PlanBody, read: Callable[[Batch, Attempt], Report
 
 
 def _problems(body: PlanBody, report: Report) -> list[str]:
-    problems = [f"{tp}: {counted(counts.rows, 'row')}, and the batch does not read it"
+    problems = [f"{tp}: {counted(counts.rows, 'row')} of a partition that the batch does not read"
                 for tp, counts in sorted(report.counts.items())
                 if tp not in body.ranges and counts != Counts()]  # fmt: skip
     for tp, planned in sorted(body.ranges.items()):

@@ -120,7 +120,7 @@ def _state(row: Row, now_ms: int, state_of: StateOfRun) -> list[tuple[str, str]]
     about = f"Batch {row['batch']} is {_UNFINISHED[row['state']]}"
     if is_active(row, state_of):
         return [(f"{about}, since {clock(row['at'])}.", "open")]
-    return [(f"{about}.", "bad"), (f"No run has been at work on it since {clock(row['at'])}.", "")]
+    return [(f"{about}.", "bad"), (f"No run has worked on it since {clock(row['at'])}.", "")]
 
 
 def is_active(row: Row, state_of: StateOfRun) -> bool:

@@ -47,7 +47,7 @@ class Commits:
         said, is_closed = commits[-1]["snapshot"], entries[max(entries)]["entry"] == "commit"
         if not (is_closed if said is None or version is None else said == str(version)):
             cause = f"Its run has committed version {said} of {self.output}, and its rows are of version {version}"
-            remedy = "It is being written again: let that run end, then retry; if none is running, clear it"
+            remedy = "It is being rewritten: retry after that run; if none is running, clear it"
             raise LateAttempt(f"Cannot merge batch {key}", cause, remedy)
         return True
 

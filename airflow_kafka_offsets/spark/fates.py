@@ -263,7 +263,7 @@ def _refusing() -> Iterator[None]:
     except BatchError:
         raise
     except Exception as error:
-        what = "Spark does not take the job's rows"
+        what = "Spark rejects the job's rows"
         if "JavaPackage" in str(error):
             raise InvalidJob(
                 what, "It lacks its package for Avro", "spark.jars.packages=org.apache.spark:spark-avro_…"

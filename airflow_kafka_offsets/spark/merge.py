@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 
 class _Moved(Exception):
-    """Somebody else has committed to the entity table since it was pinned."""
+    """Another writer has committed to the entity table since it was pinned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +97,19 @@ class Merge:
         """Merge what the entity table lacks; the keys of the batches that were merged.
 
         :raises OtherOutput: the table is another pipeline's; or the log table has rows of another log.
-        :raises LateAttempt: a batch is being written again, or others commit to the entity table all the time.
+        :raises LateAttempt: a batch is being rewritten, or other writers keep committing to the entity table.
         :raises InvalidJob: the rows have no such keys, or a key is in two partitions.
         """
         self.table.check(spark, self.plan)
-        why = f"Somebody else has committed to {self.table.output} meanwhile: the merge is tried again."
+        why = f"Another writer has committed to {self.table.output}: the merge is retried."
         try:
             return try_again(lambda _: self._once(spark, pipeline), lambda error: isinstance(error, _Moved), why)
         except _Moved:
-            what, cause = f"Cannot merge into {self.table.output}", "Others commit to it all the time"
+            what, cause = f"Cannot merge into {self.table.output}", "Other writers keep committing to it"
             raise LateAttempt(what, cause, "Retry the task") from None
 
     def _once(self, spark: SparkSession, pipeline: Commits) -> list[str]:
-        """:raises _Moved: somebody else was faster."""
+        """:raises _Moved: another writer committed first."""
         pinned, receipt = self.pin(spark)  # before the log table: what was merged meanwhile is not merged again
         changes = self.changes(spark, pipeline, pinned, receipt)
         if changes is None:
@@ -161,7 +161,11 @@ class Merge:
                 found, former=before.withColumns(dict.fromkeys(("at", "lost"), f.lit(None))).localCheckpoint()
             )
         except Exception as error:
-            log.warning("%s as it was merged last is gone, so all is read: %s", self.log.output, str(error)[:300])
+            log.warning(
+                "The version of %s that was merged last is gone, so all of it is read: %s",
+                self.log.output,
+                str(error)[:300],
+            )
             return self.changes(spark, pipeline, pinned, None)
 
     def rows(self, spark: SparkSession, changes: Changes) -> DataFrame:
@@ -182,7 +186,7 @@ class Merge:
         if entity is not None:
             entity = entity.where(~_of(changes.batches))
         if changes.reads_all:
-            log.info("Keys touched: %d. All rows that %s has of them are read.", all_keys.count(), self.log.output)
+            log.info("Keys to merge: %d. All their rows in %s are read.", all_keys.count(), self.log.output)
         else:  # the rows of the entity table are older than all that is read: it is asked for what these lack
             query = query if has_truncate else replace(query, truncate_when=None)
             if entity is not None:
@@ -191,8 +195,8 @@ class Merge:
                 entity = entity.select(*dict.fromkeys((*names, *SOURCE, BATCH_COLUMN, *texts)))
         found = query.rows(all_keys, rows if changes.reads_all else changed, entity).localCheckpoint()
         if not query.order_by and (split := found.where(SPLIT).select(*names).head()) is not None:
-            cause = f"{self.log.output} has rows of one key in two partitions, and nothing says which is newer: {split}"
-            remedy = 'Merge(order_by=["…"]) names columns that do; or produce each key to one partition'
+            cause = f"{self.log.output} has rows of one key in two partitions, and no order between them: {split}"
+            remedy = 'Give Merge(order_by=["…"]); or produce each key to one partition'
             raise InvalidJob(f"Cannot merge into {self.table.output}", cause, remedy)
         return found.drop(SPLIT)
 

@@ -82,7 +82,7 @@ class Work:
         """
         committed = last_commit(self.store, self.arguments.folder, self.names)
         if committed and (count := records.count()) < committed:
-            what = f"Batch {self.plan.number} of pipeline {self.plan.pipeline} is left as it is"
+            what = f"Batch {self.plan.number} of pipeline {self.plan.pipeline} is not rewritten"
             cause = (
                 f"It is committed with {committed:,} records, and Kafka has {count:,} of them: the topic is compacted"
             )

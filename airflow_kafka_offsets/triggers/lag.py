@@ -100,7 +100,7 @@ class KafkaLagTrigger(StoredTrigger, BaseEventTrigger):
             try:
                 payload, fired_for = await in_thread(partial(self.look, fired_for))
             except KafkaOffsetsError as error:
-                self.log.warning("Looking again in %s s: %s", self.poke_interval, error)
+                self.log.warning("Retrying in %s s: %s", self.poke_interval, error)
             else:
                 if payload is not None:
                     yield TriggerEvent(payload)
@@ -146,7 +146,7 @@ class KafkaLagTrigger(StoredTrigger, BaseEventTrigger):
         log = PipelineLog(configured_store(self.checkpoint_location), self.pipeline_id)
         lag = lag_of_pipeline(log, log.newest(), cluster, with_times=with_times)
         if lag is None and log.identity() is not None:
-            why = "goes by window, or is another cluster's"
+            why = "reads by window, or another cluster"
             raise InvalidRequest((f"pipeline_id {self.pipeline_id!r} has no position to measure from: it {why}.",))
         return lag
 
@@ -158,7 +158,7 @@ class KafkaLagTrigger(StoredTrigger, BaseEventTrigger):
         try:
             return await self.asset_state_store.aget(_STATE_KEY)
         except Exception as error:  # of any kind: without a memory it may fire again, which is a run with nothing to do
-            self.log.warning("It is not known which position this has fired for: %s", error)
+            self.log.warning("Cannot read the position that this trigger last fired for: %s", error)
             return None
 
     async def _store(self, fired_for: Any) -> None:
@@ -167,7 +167,9 @@ class KafkaLagTrigger(StoredTrigger, BaseEventTrigger):
         try:
             await self.asset_state_store.aset(_STATE_KEY, fired_for)
         except Exception as error:  # as above
-            self.log.warning("A restart may fire for the same position again: %s", error)
+            self.log.warning(
+                "Cannot store the position that this trigger fired for; a restart may fire for it again: %s", error
+            )
 
 
 def _seconds(span: float | timedelta) -> float:

@@ -144,6 +144,6 @@ def test_a_run_that_failed_leaves_the_command_to_copy(site: Site, looked_at: Loo
     for scheme in ("light", "dark"):
         page = looked_at("reader", color_scheme=scheme)
         page.goto(site.page_of("orders_to_lake"))
-        assert "No run has been at work on it" in page.locator(".say").inner_text()
+        assert "No run has worked on it" in page.locator(".say").inner_text()
         assert page.locator(".todo code").inner_text().startswith("kafka-offsets plan orders --kafka-config-id ")
         require_accessible(page)

@@ -231,7 +231,7 @@ def test_very_many_gaps_are_read_in_one_go_and_it_says_so_before(
     produce(cluster, 0, 9)
     monkeypatch.setattr(audit_module, "SEEKS", 2)
     ended = run("audit", answer(rows(0, 2, 4, 8)), *KAFKA, status=1)
-    assert "There are 3 gaps" in ended.err
+    assert "3 gaps: each partition" in ended.err
     assert "up to 7 records" in ended.err
 
 

@@ -55,7 +55,7 @@ def test_an_unfinished_batch_names_its_run(cluster: InMemoryCluster, pipeline: P
     produce(cluster, 0, 10)
     pipeline.begin(pipeline.work("one"))
     answer = run("plan orders")
-    assert "Batch 1 is begun, by run dag/one/orders. The next run does it, with the offsets it has: 10" in answer.out
+    assert "Batch 1 is begun, by run dag/one/orders. The next run reads it, with the same offsets: 10" in answer.out
 
 
 def test_a_loss_is_refused_as_by_the_run_and_the_printed_conf_is_tried(

@@ -120,7 +120,7 @@ def test_what_takes_long_says_how_far_it_is(
         ("plan new --topics payments --start earliest", 1, "topic payments does not exist"),
         ("plan orders --conf nonsense", 2, "--conf is 'nonsense'; give it as the refusal prints it"),
         ("plan new --conf {}", 2, "--conf is '{}'; give it as the refusal prints it"),
-        ("lag --group-id g", 2, "Whose lag?"),
+        ("lag --group-id g", 2, "Give PIPELINE, or both"),
     ],
 )
 def test_refusals_are_messages_with_an_exit_status(run: Run, words: str, status: int, message: str) -> None:

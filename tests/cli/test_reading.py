@@ -294,4 +294,4 @@ def test_explain_lists_every_error(run: Run) -> None:
 
     codes = below(KafkaOffsetsError) - {""} | {error.code for error in BatchError.__subclasses__()}
     assert {row["code"] for row in run("explain --output json").json["errors"]} == codes
-    assert "All of them: kafka-offsets explain" in run("explain nonsense", status=2).err
+    assert "kafka-offsets explain lists them" in run("explain nonsense", status=2).err

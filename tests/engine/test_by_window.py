@@ -101,7 +101,7 @@ def test_an_overlapping_window_is_refused_and_says_what_is_free(
     cluster: InMemoryCluster, pipeline: Pipeline, window: tuple[float, float]
 ) -> None:
     plan(pipeline, 0, 1)
-    with pytest.raises(WindowRefused, match="is taken"):
+    with pytest.raises(WindowRefused, match="is planned; free: "):
         plan(pipeline, *window)
     if window[1] > 1:
         free = {"window": [at(1), at(window[1])]}
@@ -155,7 +155,7 @@ def test_a_re_created_topic_is_read_from_its_start(cluster: InMemoryCluster, pip
     plan(pipeline, 0, 1)
     cluster.recreate_topic(TOPIC)
     cluster.produce(tp(0), [at(1.2), at(1.3)])
-    with pytest.raises(DataLoss, match="deleted and created again") as refused:
+    with pytest.raises(DataLoss, match="re-created") as refused:
         plan(pipeline, 1, 2)
     [conf] = printed_confs(refused.value)
     assert ranges_of(plan(pipeline, 1, 2, conf=conf))[0] == (0, 2)
@@ -223,7 +223,7 @@ def test_after_a_lost_log_earlier_windows_are_refused(cluster: InMemoryCluster, 
     assert conf["acknowledge"]["windows_from"] == iso(at(1))
     work = plan(pipeline, 1, 2, conf=conf)
     assert (ranges_of(work)[0], work.batch.plan.bases) == ((1, 2), (0, 1))
-    with pytest.raises(WindowRefused, match="a lost log may have had it"):
+    with pytest.raises(WindowRefused, match="a lost log may have written it"):
         plan(pipeline, 0, 1)
 
 

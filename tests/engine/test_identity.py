@@ -156,7 +156,7 @@ def test_a_vanished_topic_of_a_pattern_is_data_loss(cluster: InMemoryCluster, pi
     cluster.delete_topic("orders-7")
     error = refused(pipeline)
     assert isinstance(error, DataLoss)
-    assert "orders-7-0: the topic was deleted; what was not read from offset 4 on is gone" in str(error)
+    assert "orders-7-0: the topic was deleted; unread records from offset 4 on are gone" in str(error)
     work = pipeline.whole_run("b", conf=printed_confs(error)[0])
     assert [d[:4] for d in pipeline.log.body(pipeline.log.newest()).decisions] == [(tp(0, "orders-7"), 4, 10, "lost")]
     assert isinstance(work, NoBatch)

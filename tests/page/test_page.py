@@ -60,8 +60,8 @@ def test_records_behind_an_open_transaction_are_said(cluster: InMemoryCluster, p
 
 @pytest.mark.parametrize(("state", "words"), [
     ("running", "Batch 1 is planned, and Spark has not begun, since"),
-    ("failed", "Batch 1 is planned, and Spark has not begun. No run has been at work on it since"),
-    (None, "No run has been at work on it since"),
+    ("failed", "Batch 1 is planned, and Spark has not begun. No run has worked on it since"),
+    (None, "No run has worked on it since"),
 ])  # fmt: skip
 def test_an_unfinished_batch_has_a_running_owner_or_needs_a_person(
     cluster: InMemoryCluster, pipeline: Pipeline, page: Page, states: dict[str, str], state: str | None, words: str

@@ -126,9 +126,9 @@ class TableSink(Sink):
             listed = ", ".join(f"'{row[0]}'" for row in later.distinct().sort(keys).limit(MOST_NAMED).collect())
             raise LogBehind(
                 what,
-                f"It has rows of batches behind this one, which is the newest of its log: {listed}",
+                f"It has rows of later batches, and this one is the newest of its log: {listed}",
                 "The checkpoint location is an older copy, or another environment's. Use the one that wrote them; or, "
-                f"if they shall be read again: DELETE FROM {self.name} WHERE {BATCH_COLUMN} IN ({listed})",
+                f"to read them again: DELETE FROM {self.name} WHERE {BATCH_COLUMN} IN ({listed})",
             )
         if plan.expects is not None and (table is None or table.where(keys == plan.expects).isEmpty()):
             raise OutputLost(what, f"It lacks the rows of batch {plan.expects}, which is committed", "Restore it")
@@ -235,7 +235,7 @@ class TableSink(Sink):
             cause = f"It is the table of the log {found[LOG]}, and this is {own[LOG]}: another checkpoint location"
         highest = spark.table(self.name).agg(f.max(BATCH_COLUMN)).collect()[0][0] or ""
         adopted = {"log": {found[LOG]: highest}}
-        remedy = "Write to a table of its own; or, if nothing else writes there any more, take it over"
+        remedy = "Write to a table of its own; or, if nothing else writes to it any more, adopt it"
         raise OtherOutput(what, cause, f"{remedy}: {plan.conf(acknowledge=adopted)}")
 
     def _fitted(self, rows: DataFrame) -> DataFrame:
