@@ -13,7 +13,7 @@
     │   │   ├── NoCommittedOffset             the group has no committed offset where one is needed
     │   │   ├── ActRefused                    a reset or a skip would read records again or lose them
     │   │   └── ReadNotVerified               the report does not show that the batch was written
-    │   ├── PipelineDiffers                   world or request is not what the pipeline's identity says; a conf to copy
+    │   ├── PipelineDiffers                   request, cluster, group or output differs from the identity
     │   │   ├── ClusterChanged                another cluster answers
     │   │   ├── OutputChanged                 another output
     │   │   ├── GroupMoved                    the group holds offsets that this pipeline did not write
@@ -23,8 +23,8 @@
     │   ├── Refusal                           three sentences, written where it is raised
     │   │   ├── WindowRefused                 the window overlaps others, or has not ended
     │   │   ├── ActStale                      the identity that an act replaces is not the current one
-    │   │   ├── DryRun                        what the run would do; it was asked to write nothing
-    │   │   └── PlanReplaced                  a job or a commit has a plan that is no longer the batch's
+    │   │   ├── DryRun                        what the run would do; nothing was written
+    │   │   └── PlanReplaced                  a job or a commit has a plan that was replaced
     │   ├── GroupActive                       the group has live members
     │   └── OverlappingRun                    another run that is running owns the batch; retriable
     └── UnavailableError                  3   the operator of the cluster or of the store; `.retriable`
@@ -70,7 +70,7 @@ _SHORT = _Short()
 
 
 def shown(value: object) -> str:
-    """A value that somebody wrote, for a message: as Python writes it, cut short, without control characters."""
+    """A value for a message: as Python writes it, cut short, without control characters."""
     return clean_text(_SHORT.repr(value))
 
 
@@ -137,7 +137,7 @@ class InvalidRequest(RequestError, code="AKO-001"):
 
 
 class RefusedError(KafkaOffsetsError):
-    """To continue would lose records, read them twice, or overwrite what somebody else wrote."""
+    """Continuing would lose records, read them twice, or overwrite another writer's offsets."""
 
 
 @dataclass(eq=False)
@@ -157,7 +157,7 @@ class PartitionsRefused(RefusedError):
 
 
 class DataLoss(PartitionsRefused, code="AKO-101"):
-    """Records that the batch needs are gone: retention, DeleteRecords, a cut log or a re-created topic."""
+    """Records that the batch needs are gone: retention, DeleteRecords, a truncated log or a re-created topic."""
 
 
 class NothingToDiscover(PartitionsRefused, code="AKO-102"):
@@ -199,7 +199,7 @@ class Refusal(RefusedError):
 
 
 class WindowRefused(Refusal, code="AKO-104"):
-    """The window overlaps stretches that are taken, or has not ended."""
+    """The window overlaps planned windows, or has not ended."""
 
 
 class ActStale(Refusal, code="AKO-306"):
@@ -211,16 +211,16 @@ class DryRun(Refusal, code="AKO-307"):
 
 
 class PlanReplaced(Refusal, code="AKO-402"):
-    """A job or a commit has a plan that is no longer the batch's."""
+    """A job or a commit has a plan that was replaced."""
 
 
 @dataclass(eq=False)
 class PipelineDiffers(RefusedError):
-    """World or request differ from the pipeline's identity. A person decides, by a run's conf.
+    """The request, cluster, group or output differs from the pipeline's identity. A person decides, by a run's conf.
 
     :ivar pipeline: its name, and what is refused.
     :ivar differences: a sentence each, with both values.
-    :ivar remedy: the ways on, with the conf to copy.
+    :ivar remedy: what to do, with the conf to copy.
     """
 
     pipeline: str
@@ -233,7 +233,7 @@ class PipelineDiffers(RefusedError):
 
 
 class ClusterChanged(PipelineDiffers, code="AKO-105"):
-    """Another cluster answers than the identity names."""
+    """The connection leads to another cluster than the identity's."""
 
 
 class GroupMoved(PipelineDiffers, code="AKO-202"):
@@ -253,7 +253,7 @@ class CheckpointBehind(PipelineDiffers, code="AKO-305"):
 
 
 class OutputChanged(PipelineDiffers, code="AKO-403"):
-    """The request writes another output than the identity names."""
+    """The request writes another output than the identity's."""
 
 
 @dataclass(eq=False)
@@ -301,11 +301,11 @@ class OverlappingRun(RefusedError, code="AKO-301"):
 
 @dataclass(eq=False)
 class UnavailableError(KafkaOffsetsError):
-    """Something that had to be asked did not answer.
+    """A service did not answer.
 
     :ivar what: what was tried, and where.
-    :ivar reason: the words of the other side, or of the client library.
-    :ivar remedy: what to look at.
+    :ivar reason: in the words of the service or the client library.
+    :ivar remedy: what to check.
     :ivar unanswered: partitions without an answer, and why, where the cluster answered for others.
     """
 
@@ -323,7 +323,7 @@ class UnavailableError(KafkaOffsetsError):
 
 
 class ClusterUnavailable(UnavailableError, code="AKO-501"):
-    """The cluster could not be asked: unreachable, an error of a partition, or no answer within the deadline."""
+    """The cluster did not answer: unreachable, an error of a partition, or no answer within the deadline."""
 
 
 class NotAuthorized(ClusterUnavailable, code="AKO-502"):

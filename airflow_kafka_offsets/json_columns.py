@@ -1,7 +1,7 @@
 """Rows of partitions ↔ JSON columns by topic: the one form in which plans, positions and reports are written.
 
 ``{"orders": {"partition": [0, 1], "offset": [5, 9]}}``: the columns of a topic are parallel to ``partition``, which is
-sorted. Absent is null. A column that is not known is passed over: a later version may add some.
+sorted. Absent is null. Unknown columns are ignored: a later version may add some.
 """
 
 from __future__ import annotations
@@ -114,8 +114,7 @@ _READERS: Mapping[Any, Callable[[Any], Any]] = {
 def read_as(kind: Any, value: Any) -> Any:
     """JSON → the value of a type: numbers, texts and truths, and literals, tuples, mappings and dataclasses of them.
 
-    A member that is not known is passed over. One that is missing has the field's default: an earlier version did not
-    write it.
+    Unknown members are ignored. A missing one has the field's default: an earlier version did not write it.
 
     :raises ValueError, LookupError, TypeError, AttributeError: it is of another type or shape.
     """

@@ -151,9 +151,9 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True, order=True)
 class RunKey:
-    """Who does a batch; a retry or a clear is the same run.
+    """The run of a batch; a retry or a clear is the same run.
 
-    :ivar task_id: the task that does the whole batch, or the group whose tasks do.
+    :ivar task_id: the task that runs the whole batch, or the group whose tasks do.
     :ivar clears: how often the DAG run was cleared before: tells a retry from a clear.
     """
 
@@ -164,7 +164,7 @@ class RunKey:
     clears: int = field(default=0, compare=False)
 
     def retries(self, other: RunKey | None) -> bool:
-        """Whether this is a try of the same run, and no clear came between."""
+        """Whether this is a retry in the same run, without a clear in between."""
         return other == self and other.clears == self.clears
 
     def __str__(self) -> str:
@@ -181,7 +181,7 @@ _INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_
 class TopicList:
     """These topics, all of their partitions.
 
-    :ivar all_exist: whether a topic that does not exist is an error; otherwise it is left out.
+    :ivar all_exist: whether a topic that does not exist is an error; otherwise it is ignored.
     """
 
     topics: tuple[str, ...]
@@ -198,8 +198,8 @@ class TopicList:
 class TopicPattern:
     """Every topic whose *whole* name matches (G2), and none of Kafka's internal ones (G4).
 
-    Topic names are anybody's, so the syntax is RE2's, which takes linear time. So is that of Kafka's new consumer
-    protocol (KIP-848).
+    The syntax is RE2's, which takes linear time for any topic name. So is that of Kafka's new consumer protocol
+    (KIP-848).
     """
 
     pattern: str

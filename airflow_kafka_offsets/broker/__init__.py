@@ -1,1 +1,1 @@
-"""The only room that imports confluent_kafka: what a cluster is asked, and the one commit to a group."""
+"""The only room that imports confluent_kafka: questions to a cluster, and the one commit to a group."""

@@ -2,7 +2,7 @@
 
 **Ends of epochs** (OffsetForLeaderEpoch, KIP-320). confluent-kafka has no such call. librdkafka asks by itself after a
 ``seek`` to an offset with a leader epoch, before it fetches. Here it seeks beyond any log, so each answer is its error
-for a log that was cut: nothing is fetched, and the right Describe is enough. The offset is only in that error's text,
+for a truncated log: nothing is fetched, and the right Describe is enough. The offset is only in that error's text,
 and its code is that of other errors, too: an unknown text is an error (docs/architecture.md).
 
 **First times**. A record is fetched for its timestamp.

@@ -125,7 +125,7 @@ class Clients(Generic[C]):
 class Connection:
     """One admin client, and one consumer per isolation level, made when they are needed; for one process.
 
-    :param config: librdkafka settings, with secrets. They are handed to the clients and to nobody else.
+    :param config: librdkafka settings, with secrets. Only the clients get them.
     :param deadline_s: how long one question may take with all its retries.
     :param attempt_s: how long one attempt may take.
     :param first_contact_s: how long the cluster may take to answer at all.

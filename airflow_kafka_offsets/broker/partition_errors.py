@@ -48,7 +48,7 @@ class Refusals:
 
         :raises NotAuthorized: a right is missing.
         :raises ClusterUnavailable: errors that waiting does not heal.
-        :raises NotYet: time may mend them.
+        :raises NotYet: a retry may succeed.
         """
         denied = {key: error for key, error in self._final.items() if error.code() in NOT_AUTHORIZED}
         if denied and len(denied) == len(self._final):

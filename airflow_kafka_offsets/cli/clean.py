@@ -18,8 +18,8 @@ def clean_old(call: Call) -> Answer:
     """Remove the details of old batches.
 
     These are ranges, attempts and reports. Headers stay, so that lists and totals keep them. The last two commits, what
-    follows them, and batches that are unfinished or do not verify are left as they are. A run whose batch was cleaned
-    cannot be cleared any more.
+    follows them, and batches that are unfinished or do not verify are kept. A run whose batch was cleaned can no longer
+    be cleared.
     """
     age = re.fullmatch(r"([0-9]{1,5})([hdw])", call["older_than"])
     if age is None:

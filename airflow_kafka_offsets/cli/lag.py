@@ -87,7 +87,7 @@ lag_command = command(
     "lag orders --bootstrap-servers broker:9092",
     click.Argument(["pipeline"], required=False),
     option("--group-id", "A consumer group instead of a pipeline.", metavar="GROUP"),
-    option("--topics", "With it: orders,payments or ^orders-.* or JSON.", metavar="TOPICS"),
+    option("--topics", "With --group-id: orders,payments or ^orders-.* or JSON.", metavar="TOPICS"),
     *CLUSTER,
     CHECKPOINT,
 )

@@ -112,7 +112,7 @@ plan_command = command(
     PIPELINE,
     option("--conf", "The conf of a run, as a refusal prints it.", metavar="JSON"),
     option("--topics", "orders,payments or ^orders-.* or JSON; default: as read so far.", metavar="TOPICS"),
-    option("--group-id", "The group that follows; default: that of the last batch.", metavar="GROUP"),
+    option("--group-id", "The consumer group; default: that of the last batch.", metavar="GROUP"),
     option("--start", f"Where the first batch starts: {BOUND}.", metavar="BOUND"),
     option("--end", "Where the batch ends, exclusive.", metavar="BOUND", default="latest"),
     OTHERWISE,

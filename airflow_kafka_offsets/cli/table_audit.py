@@ -183,7 +183,7 @@ def look_up(kafka: Cluster, found: Sequence[Stretch], runs: Iterable[Run]) -> It
             start, end = max(gap.start_offset, log.log_start_offset), min(gap.end_offset, log.end_offset)
             asked |= {gap: (gap.tp, OffsetRange(start, end))} if start < end else {}
     counts = kafka.record_counts(asked.values())
-    later = kafka.log_start_offsets({gap.tp for gap in asked})  # what retention took meanwhile, nobody has counted
+    later = kafka.log_start_offsets({gap.tp for gap in asked})  # retention has deleted these meanwhile
     for gap in found:
         tp, readable = asked.get(gap, (gap.tp, OffsetRange(0, 0)))
         lost = counts.get((tp, readable), 0)

@@ -1,4 +1,4 @@
-"""What one turn asks a cluster. Each thing is asked for at most once, in the order that correctness needs.
+"""What one turn reads of a cluster: each thing at most once, in the order that correctness needs.
 
 The group comes before the log, so that a mark in it is never newer than the log that it is compared with. Of the
 partitions, log starts come first, then ends, then timestamps (B6, B12): a record that is produced in between lies at
@@ -146,7 +146,7 @@ class Look(Answers):
             raise LookAgain
 
     def require_topics(self, ended: Collection[str] = ()) -> None:
-        """:raises NothingToDiscover: a listed topic does not exist, and nobody has accepted that it ended."""
+        """:raises NothingToDiscover: a listed topic does not exist, and no identity says that it ended."""
         if isinstance(self.request.subscription, TopicList):
             missing = {*self.request.subscription.topics} - self.description.topics.keys() - {*ended}
             if missing:

@@ -43,8 +43,8 @@ def resolve(
 ) -> ResolvedBatch | NoBatch:
     """The batch that this run does: its own, the unfinished one, or the next one.
 
-    :raises RefusedError: to go on would lose records or read them twice; each says what to do.
-    :raises StoreUnavailable: other writers were faster, again and again.
+    :raises RefusedError: continuing would lose records or read them twice; each says what to do.
+    :raises StoreUnavailable: other writers appended first, each time.
     """
     for _ in range(MOST_TURNS):
         try:
@@ -204,7 +204,7 @@ def _plan_next_window(turn: Turn) -> ResolvedBatch | None:
 
 
 def _continue(turn: Turn, batch: Batch) -> ResolvedBatch | None:
-    """The unfinished batch as it is, or planned again (rule 2)."""
+    """The unfinished batch with its plan, or planned again (rule 2)."""
     identity, plan, body = turn.identity, batch.plan, turn.log.body(batch)
     is_moved = plan.cluster_id != identity.cluster_id or identity.reset_at > plan.identity
     gone = "" if is_moved else turn.look.gone(plan, body)

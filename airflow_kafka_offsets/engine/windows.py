@@ -167,7 +167,7 @@ def _refuse_losses(look: Look, lost: list[Decision]) -> None:
 
 
 def _start(look: Look, covered: Covered, time_ms: int) -> _Bound:
-    """A start takes Kafka's answer as it is: to read too much is safe."""
+    """A start is Kafka's answer without a correction: reading too much is safe."""
     if (shared := covered.cut_ending_at(time_ms)) is not None:
         return _Bound(shared)
     asked = look.own
@@ -207,7 +207,7 @@ def _hidden(look: Look, covered: Covered, low: _Bound) -> list[Decision]:
     """Records that are gone and may have been this window's: Kafka's answer for a new start is the first record that is
     left, and the cut before is lower.
 
-    Where an older record is left (timestamps out of order), nobody can tell, and nothing is said. Compaction leaves no
+    If an older record is left (timestamps out of order), the loss cannot be noticed. Compaction leaves no
     record on the log start, so the first record is asked for; after that, or retention in between could hide the loss.
     """
     window = look.request.window

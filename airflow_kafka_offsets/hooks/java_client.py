@@ -1,9 +1,8 @@
 """librdkafka's settings → those of Kafka's Java client, which Spark reads with; a table without I/O.
 
-What says where the cluster is, who this client is and whom it trusts is translated, or refused by its name: a client
-that trusts more than its settings say, or is somebody else, is worse than none. What the ``security.protocol`` does not
-use, and time-outs, buffers and callbacks, are left out. Names of classes and ``sasl.jaas.config`` are not taken from a
-connection: they would be code of whoever may edit one.
+Settings for address, identity and trust are translated, or refused by name: a client with a wrong identity or wider
+trust is worse than none. Settings that the ``security.protocol`` does not use, time-outs, buffers and callbacks are
+ignored. Names of classes and ``sasl.jaas.config`` are not taken from a connection: they would let its editor run code.
 
 Source of the Java names: Kafka's documentation of 3.9 (``AdminClientConfig``, ``OAuthBearerLoginCallbackHandler``).
 """

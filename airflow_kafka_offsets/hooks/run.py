@@ -22,9 +22,9 @@ _ENDED = ("success", "failed", "skipped", "upstream_failed", "removed")
 
 
 def run_key(context: Any, name: str) -> RunKey:
-    """Who does a batch; the same for every retry and after every clear.
+    """The run of a batch; the same for every retry and after every clear.
 
-    :param name: the id of the task that does the whole batch, or of the group whose tasks do.
+    :param name: the id of the task that runs the whole batch, or of the group whose tasks do.
     """
     ti = context["ti"]
     clears = context["dag_run"].clear_number or 0
@@ -96,7 +96,7 @@ class AirflowOf:
         return user
 
     def ways_past(self) -> str:
-        """What would hold a person's run back, in sentences; empty: nothing."""
+        """What would keep a person's run from starting, in sentences; empty: nothing."""
         task = self.context["task"]
         words = []
         if task.dag.max_active_runs == 1:
@@ -111,7 +111,7 @@ class AirflowOf:
 
 @contextmanager
 def failing_at_once() -> Iterator[None]:
-    """Turn an error that no retry can mend into one that Airflow does not retry."""
+    """Turn an error that a retry cannot help into one that Airflow does not retry."""
     try:
         yield
     except (RequestError, RefusedError) as error:

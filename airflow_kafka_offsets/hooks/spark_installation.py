@@ -1,8 +1,8 @@
 """The Spark on this worker: where ``spark-submit`` is, and what it lacks to start a driver that reads Kafka.
 
 The Spark provider brings ``pyspark-client`` alone, which has no ``spark-submit``; PySpark brings no Java, and Spark no
-Kafka source. Each gap is found before anything is submitted, and named with the command that fills it. A setting that
-somebody has made stays: variables and packages are added only where nothing names them.
+Kafka source. Each is checked before a driver is submitted, and the error has the command that installs it. Existing
+settings stay: variables and packages are added only where nothing sets them.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def missing_variables(spark: SparkInstallation, environ: Mapping[str, str]) -> d
 def missing_packages(
     spark: SparkInstallation, formats: Collection[str], configured: Mapping[str, str], jars: str
 ) -> list[str]:
-    """Maven coordinates of what the job needs and nobody has configured: Spark's Kafka source, tables, Avro.
+    """Maven coordinates of what the job needs and no setting has: Spark's Kafka source, tables, Avro.
 
     :param formats: what the packaged job reads and writes; empty for a job of the user's own.
     :param configured: Spark's settings, as :func:`settings_of` finds them.
@@ -148,7 +148,7 @@ def missing_packages(
 
 
 def missing_settings(formats: Collection[str], configured: Mapping[str, str]) -> dict[str, str]:
-    """Settings that a table format needs and nobody has made."""
+    """Settings that a table format needs and that are missing."""
     return {name: value for name, value in _DELTA_SETTINGS.items() if "delta" in formats and name not in configured}
 
 

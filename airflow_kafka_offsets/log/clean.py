@@ -1,7 +1,7 @@
 """Removes what no later step reads: ranges, attempts and reports of old batches that are in the output.
 
 Headers, ``pipeline/``, ``windows/`` and ``runs/`` stay, because their creation decided something. So do the last two
-commits, everything after them, and every batch that is unfinished, being written again, or not verified.
+commits, everything after them, and every batch that is unfinished, being rewritten, or not verified.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _names(log: PipelineLog, batch: Batch) -> list[str]:
 
 
 def _remove(log: PipelineLog, batch: Batch, names: list[str]) -> bool:
-    """``False``: a run began to write the batch again, so its ranges are put back."""
+    """``False``: a run began to rewrite the batch, so its ranges are restored."""
     store, first = log.store, names[0]
     data = store.get(first)
     store.delete(first)

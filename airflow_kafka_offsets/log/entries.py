@@ -176,7 +176,7 @@ class Batch:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is committed, and no run is writing it again."""
+        """Whether it is committed, and no run is rewriting it."""
         return isinstance(self.entries[-1], Commit)
 
     @property

@@ -1,8 +1,8 @@
 """The identity of a pipeline: what people have decided about it. ``pipeline/<k>.json``, k = 1, 2, …
 
 The highest number is current. The first resolve creates number 1. A person's run creates the next one, which says what
-it changes and why. An identity is never edited, and its name decides who was first. World and request are compared with
-it, never with the last batch.
+it changes and why. An identity is never edited, and its name decides which run was first. Request, cluster, group and
+output are compared with it, never with the last batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_kafka_offsets.plan.body import Decision, DecisionKind, Offset, Offs
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Offsets of one partition that a person gives up: ``[start, end)``, in the topic with this id."""
+    """Offsets of one partition that a person skips: ``[start, end)``, in the topic with this id."""
 
     partition: TopicPartition
     start: int
@@ -60,7 +60,7 @@ class Identity:
     """
     :ivar number: k. :ivar pipeline: the name, which the folder may have cut.
     :ivar log: a random id of this log, the same in all its identities.
-    :ivar by: the run that created it; ``user``: who triggered that run; ``None``: a schedule, or nobody can tell.
+    :ivar by: the run that created it; ``user``: who triggered that run; ``None``: a schedule, or unknown.
     :ivar act: what the run's conf said; ``None``: the pipeline's begin, or ``on_data_loss="advance"``.
     :ivar shards: 1 without ``shard=``.
     :ivar output: ``None``: jobs of the user's own, or by window a templated output.
@@ -112,7 +112,7 @@ class Identity:
 
 
 class Resumed(NamedTuple):
-    """Where a batch resumes from, and what that gives up or reads again."""
+    """Where a batch resumes from, and what is skipped or read again."""
 
     position: dict[TopicPartition, Offset]
     decisions: tuple[Decision, ...]

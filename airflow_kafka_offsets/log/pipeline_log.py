@@ -13,8 +13,8 @@
         runs/<dag>/<run>/<group or task>/<map index>.json     the number of the batch of that run
         cleaned/<number>.json                                 batches up to this one are cleaned
 
-One mechanism: a name is created once and never changed. Of two writers exactly one wins; the other one looks again. A
-name whose creation decides something is never deleted either, or a late writer would create it a second time.
+One mechanism: a name is created once and never changed. Of two writers exactly one wins; the other reads the log again.
+A name whose creation decides something is never deleted either, or a late writer would create it a second time.
 """
 
 from __future__ import annotations
@@ -134,9 +134,9 @@ class PipelineLog:
         return found
 
     def probe(self, identity: Identity) -> None:
-        """Ask of the store, once per pipeline, what can be probed: a name is created once, and listings show it.
+        """Probe the store, once per pipeline: a name is created once, and listings show it.
 
-        :raises StoreUnavailable: it does not keep one of the two.
+        :raises StoreUnavailable: one of the two does not hold.
         """
         name = f"{self.root}/pipeline/{identity.number}.json"
         if create_object(self.store, name, {"version": 1, "probe": secrets.token_hex(4)}):
@@ -239,7 +239,7 @@ class PipelineLog:
         return self._plan_body(batch, batch.plan.ranges)
 
     def first_body(self, batch: Batch) -> PlanBody:
-        """That of the batch's first plan, whatever became of it."""
+        """The body of the batch's first plan, even if it was replaced."""
         return self._plan_body(batch, batch.first_plan.ranges)
 
     def position_after(self, batch: Batch) -> Offsets:

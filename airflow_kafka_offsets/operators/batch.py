@@ -35,10 +35,10 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
     """Read a batch from Kafka, write it with one Spark job and commit it, in one task.
 
     With nothing to read the task is skipped. By window it first waits, deferred, until the window is complete. A retry
-    goes on where the try before it ended; a clear writes the batch again. A mapped task needs a ``pipeline_id``, which
+    continues where the previous try ended; a clear rewrites the batch. A mapped task needs a ``pipeline_id``, which
     may be a template.
 
-    The other parameters are those of ``ResolveStartupOffsetsOperator``. ``kafka_spark_batch`` with the same parameters
+    It also takes the parameters of ``ResolveStartupOffsetsOperator``. ``kafka_spark_batch`` with the same parameters
     is the same pipeline, so a DAG may change from one to the other.
 
     XComs: ``return_value``, the figures ``{"read", "bad", "filtered", "lost", "skipped", "lag"}``; ``summary``, in
@@ -52,7 +52,7 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
     :param merge: an entity table that committed batches are merged into: ``Merge("lake.customers", keys=["id"])``.
     :param sensor: arguments of the sensor that waits by window (``idle_timeout``, ``poke_interval``, …), or in sequence
         for the topics, where it is given; ``False``: do not wait.
-    :param wait_timeout: how long to wait for the window; default: ten minutes more than a partition may be idle.
+    :param wait_timeout: how long to wait for the window; default: ``idle_timeout`` and ten minutes.
     :param retries: default: those of ``default_args``, else of Airflow's configuration, else 2.
     """
 
@@ -119,7 +119,7 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
         return figures
 
     def _run(self, connected: Any, submitted: Any, of_job: Mapping[str, Any], context: Any) -> None:
-        """Run the step of a task that the group has for it."""
+        """Run the task that the group has for this step."""
         about: dict[str, Any] = {"task_id": self.task_id, "plan": self.plan, "default_args": self._defaults}
         if self.spark_connect is not None:
             step = connected(conn_id=self.spark_connect, **about)
@@ -143,9 +143,9 @@ def is_by_window(start: Any, end: Any) -> bool:
 
 
 def make_sensor(topics: Any, start: Any, end: Any, sensor: Any, about: Mapping[str, Any]) -> WaitingSensor | None:
-    """What waits for a window, or in sequence for the topics.
+    """Return the sensor that waits for a window, or in sequence for the topics.
 
-    :param sensor: further arguments; ``False``: nothing waits.
+    :param sensor: further arguments; ``False``: no sensor.
     """
     if sensor is False:
         return None
@@ -154,7 +154,7 @@ def make_sensor(topics: Any, start: Any, end: Any, sensor: Any, about: Mapping[s
 
 
 def default_retries() -> int:
-    """Where nobody says how many, two: a retry of a batch is safe."""
+    """Two, unless Airflow is configured with a number: a retry of a batch is safe."""
     return int(conf.getint("core", "default_task_retries", fallback=0) or 2)
 
 

@@ -26,11 +26,11 @@ OF_SPARK_TASK = {"arguments", "formats"}
 class CommitOffsetsOperator(TellsLineage, BaseOperator):
     """Verify that exactly this run's batch was written, commit it, and commit the position to the consumer group.
 
-    It fails, and commits nothing, if the report does not match the plan, if the batch was planned again, or if somebody
-    else wrote to the group. A retry is safe. Whether a report is required stands in the plan.
+    It fails, and commits nothing, if the report does not match the plan, or if the batch was planned again. It fails
+    after the commit if the group was moved. A retry is safe.
 
-    With trigger rule ``none_failed`` it skips itself if the resolve task was skipped, and fails if another task just
-    before it was. Rules by which it would commit what Spark did not write are refused.
+    With trigger rule ``none_failed`` it is skipped if the resolve task was skipped, and fails if another task upstream
+    was. Trigger rules that could commit an unwritten batch are refused.
 
     XComs: ``return_value``, the figures ``{"read", "bad", "filtered", "lost", "skipped", "lag"}``; ``summary``, in
     words. Each asset of ``outlets`` gets an event whose extra has the ``batch_key``; a run without a batch publishes
@@ -100,7 +100,7 @@ def name_batch(task: BaseOperator, context: Any, key: str) -> None:
 
 
 def given_of(plan: Any) -> PlanReference:
-    """The plan that the resolve task gave to Spark, from its XCom.
+    """The plan that the resolve task passed to Spark, from its XCom.
 
     :raises InvalidRequest: it is something else, such as the ``None`` of a task that was marked as success by hand.
     """

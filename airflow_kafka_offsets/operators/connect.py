@@ -1,6 +1,6 @@
 """The Spark task of a batch over Spark Connect: the driver is the task itself, and its session is on a server.
 
-Spark goes on with a write whose client was killed. So the session's id is made of the pipeline, and what runs there
+Spark continues a write whose client was killed. So the session's id is made of the pipeline, and what runs there
 carries the batch's key: the next attempt joins the session, and stops what still runs for its batch. The sinks' fences
 hold where a commit is too far on to be stopped. Also, a session is twice as fast after its first batch.
 

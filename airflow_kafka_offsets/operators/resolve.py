@@ -48,9 +48,9 @@ _PARAMETERS = (
 class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
     """Compute each partition's start and end offset, record them as a batch, and push them for Spark.
 
-    If the pipeline's newest batch is not committed, this run does that batch, with its offsets as they are. Otherwise
-    it plans the next one, from where that ended. A retry or a clear reads the same offsets. With nothing to read the
-    task is skipped.
+    If the pipeline's newest batch is not committed, this run reads that batch, with the same offsets. Otherwise it
+    plans the next one, which starts where that one ended. A retry or a clear reads the same offsets. With nothing to
+    read the task is skipped.
 
     XComs: ``return_value``, the ``application_args`` of one job, a list of strings; ``plan``, for
     ``CommitOffsetsOperator`` and ``SparkSubmitBatchOperator``; ``starting_offsets``, ``ending_offsets`` and ``assign``,

@@ -110,7 +110,7 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
     # ── what this worker's Spark lacks ────────────────────────────────────────────────────────────────────────────────
 
     def _complete(self, given: PlanReference, formats: Sequence[str]) -> dict[str, str]:
-        """Fill in what nobody has configured. Returns all settings.
+        """Complete the settings. Returns all of them.
 
         :raises InvalidRequest: no driver could be started here.
         """
@@ -143,7 +143,7 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
         os.environ["SPARK_SUBMIT_OPTS"] = " ".join(filter(None, [*options, own]))
 
     def _kafka(self, given: PlanReference, configured: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:
-        """The Spark setting that names the driver's Kafka client settings, unless somebody has set it."""
+        """The Spark setting that names the driver's Kafka client settings, unless it is set."""
         from airflow_kafka_offsets.hooks.spark_kafka import CLIENT_PROPERTIES, handed_over
 
         if CLIENT_PROPERTIES in configured:

@@ -57,14 +57,14 @@ def kafka_spark_batch(
     ``KafkaSparkBatchOperator``.
 
     :param name: the task group's ``group_id``; ``group_id=`` is the consumer group.
-    :param submit: makes the Spark task in another way (Kubernetes, Livy, EMR), from the path of the job and the XCom
+    :param submit: creates the Spark task in another way (Kubernetes, Livy, EMR), from the path of the job and the XCom
         with its ``application_args``.
-    :param before_commit: tasks between Spark and the commit that must succeed: a quality check. If one is skipped, the
-        commit fails.
+    :param before_commit: tasks between Spark and the commit that must succeed, such as a quality check. If one is
+        skipped, the commit fails.
     :param outlets: assets that the last task publishes.
     :param sensor: arguments of the sensor (``timeout``, ``idle_timeout``, …); ``False``: no sensor. By window it waits
         until the window is complete, else until the topics exist.
-    :param default_args: of the tasks; as everywhere, they come after those of the DAG and of parent groups.
+    :param default_args: of the tasks, after those of the DAG and of parent groups.
     :param more: parameters of ``ResolveStartupOffsetsOperator``, such as ``topics``; of each task (``pool``, ``queue``,
         ``executor_config``, ``execution_timeout``, ``retries``, by default 2, …); of ``TaskGroup`` (``tooltip``, …).
     :raises InvalidRequest: when the DAG is parsed; all problems at once.

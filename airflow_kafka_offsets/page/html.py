@@ -25,7 +25,7 @@ STATIC = HERE / "static"
 
 
 def _visible(value: Any) -> Any:
-    """Characters that nobody sees, such as those that turn the direction of writing, are shown as escapes."""
+    """Invisible characters, such as those that reverse the direction of writing, are shown as escapes."""
     return value if isinstance(value, Markup) else clean_lines(value)
 
 

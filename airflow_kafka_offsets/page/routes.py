@@ -64,7 +64,7 @@ _Number = Annotated[int, Query(ge=1, le=10**9)]
 
 
 def _one_dag(dag_id: str) -> None:
-    """For Airflow ``~`` is "any DAG": whoever may read one would pass its check."""
+    """For Airflow ``~`` is "any DAG": a user who may read one would pass its check."""
     if dag_id == "~":
         raise HTTPException(404, "There is no DAG ~.")
 

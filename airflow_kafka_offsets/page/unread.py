@@ -1,6 +1,6 @@
 """Kafka's side of the page, asked by another thread: who opens the page waits for it a moment, and no longer.
 
-One pipeline is asked at most every ten seconds, however many people look.
+Kafka is asked about a pipeline at most every ten seconds, however many readers a page has.
 """
 
 from __future__ import annotations

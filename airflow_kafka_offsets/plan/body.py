@@ -25,7 +25,7 @@ Offsets = Mapping[TopicPartition, Offset]
 
 
 def is_other_topic(offset: Offset, tp: TopicPartition, topic_ids: Mapping[str, str | None]) -> bool:
-    """Whether an offset is of a topic that was deleted and created again; no, where either id is not known."""
+    """Whether the topic was re-created since the offset was committed; no, if either id is unknown."""
     now = topic_ids.get(tp.topic)
     return offset.topic_id is not None and now is not None and offset.topic_id != now
 

@@ -43,7 +43,7 @@ class Facts:
 
 
 class ValidatedStart(NamedTuple):
-    """Where a range starts, and what that gives up or reads again.
+    """Where a range starts, and what is skipped or read again.
 
     :ivar loss: a sentence: records from the offset on are gone, or are others; ``on_data_loss`` decides.
     :ivar is_refused: whatever that says, a person has to decide.

@@ -46,7 +46,7 @@ class _Checked(Templated):
 class Json(_Checked):
     """A JSON object, decoded by Spark's ``from_json``. What that does not read is bad.
 
-    :ivar schema: the columns in Spark's DDL: ``"id BIGINT, at TIMESTAMP"``. Fields that it lacks are passed over, and
+    :ivar schema: the columns in Spark's DDL: ``"id BIGINT, at TIMESTAMP"``. Other fields are ignored, and
         so is what follows the object; a field that a record lacks is null.
     :ivar options: of ``from_json``, such as ``{"timestampFormat": "…"}``.
     """
@@ -114,7 +114,7 @@ class Debezium(_Checked):
 
     :ivar format: of the values: ``Json`` with the columns of the table, or ``Avro``.
     :ivar placeholder: what the connector sends for an unchanged value that it does not have
-        (``unavailable.value.placeholder``). A merge puts in the last known value.
+        (``unavailable.value.placeholder``). A merge replaces it by the last known value.
     """
 
     format: Json | Avro

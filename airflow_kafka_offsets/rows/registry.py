@@ -2,7 +2,7 @@
 
 A record names its writer's schema by an id, in five bytes before it (Confluent's wire format). The job object gets the
 text of every id that a record of the topics may have, deleted versions too: a record that decoded yesterday must not be
-bad when its batch is written again. A producer registers a schema before it sends, so whoever asks after the end
+bad when its batch is written again. A producer registers a schema before it sends, so a client that asks after the end
 offsets are known gets them all.
 """
 

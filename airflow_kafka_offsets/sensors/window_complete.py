@@ -19,8 +19,8 @@ _END_OF_INTERVAL = Timestamp()
 class WindowCompleteSensor(WaitingSensor):
     """Wait until every partition has a record at or past the window's end, or is idle.
 
-    A record that comes later is in the next window, so nothing is lost without this wait. A window that the run's conf
-    names is the one that is waited for.
+    A later record is in the window that is planned next, so nothing is lost without this wait. If the run's conf has a
+    window, the sensor waits for that one.
 
     XCom ``return_value``: the window's end and the partitions that were idle, ``{"end_ms": …, "idle": ["orders-1"]}``.
 

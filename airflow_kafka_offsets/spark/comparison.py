@@ -32,7 +32,7 @@ def what_if(records: DataFrame, *, old: Mapping[str, Any], new: Mapping[str, Any
     :param old: a job object with ``rows``: of ``job_object(sink, rows)``, or the content of ``jobs/<digest>.json``.
     :param new: likewise.
     :param examples: offsets that are named for each change.
-    :raises InvalidJob: a record is there twice, or an expression raises on one.
+    :raises InvalidJob: a record is doubled, or an expression raises on one.
     """
     spark = records.sparkSession
     settings = {name: spark.conf.get(name) or "" for name in SETTINGS}

@@ -1,4 +1,4 @@
-"""The four verbs of a checkpoint location. Nothing else is asked of it.
+"""The four verbs of a checkpoint location. Nothing else is used.
 
 One mechanism carries everything: a name is created once and never changed. Of two writers of one name exactly one wins,
 whichever processes or machines they are. The stores of this room pass one contract suite (``tests/store``).
@@ -36,7 +36,7 @@ class Store(Protocol):
         """Write the whole object if the name is free. Return ``False`` if another object has it.
 
         ``True`` also where exactly these bytes are there: they are what a request wrote whose answer was lost. So
-        whoever must know that it alone wrote the object puts a random value in it.
+        a caller that must know that it alone wrote the object puts a random value in it.
         """
 
     def get(self, name: str) -> bytes | None:
