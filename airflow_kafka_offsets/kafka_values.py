@@ -248,7 +248,5 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 def values_by_topic(values: Mapping[TopicPartition, V]) -> dict[str, dict[str, V]]:
     """``{"orders": {"0": 42}}``: a value of each partition, as Spark writes offsets in JSON."""
-    return {
-        topic: {str(number): values[TopicPartition(topic, number)] for number in numbers}
-        for topic, numbers in by_topic(values).items()
-    }
+    topics = grouped((tp.topic, (str(tp.partition), values[tp])) for tp in sorted(values))
+    return {topic: dict(of_topic) for topic, of_topic in topics.items()}

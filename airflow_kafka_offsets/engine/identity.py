@@ -276,7 +276,7 @@ def _topics(request: Request, look: Look, decided: Decided, shard: Shard) -> Ite
     now, ended, names = look.description.topic_ids, dict[str, str](), set[str]()
     lines = list[str]()
     for tp, at in sorted(_known_topics(decided, shard).items()):
-        is_gone = request.subscription.has(tp) and tp.topic not in now
+        is_gone = tp.topic not in now and request.subscription.has(tp)
         if (is_gone or is_other_topic(at, tp, now)) and not decided.identity.is_ended(at):
             how = "was deleted" if is_gone else f"was re-created: {at.topic_id} is now {now[tp.topic]}"
             lines.append(f"{tp}: the topic {how}; unread records from offset {at.offset} on are gone")

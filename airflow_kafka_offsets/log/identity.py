@@ -132,6 +132,8 @@ def resume(
     :param planned_under: the number of the identity of the batch before it; 1 before the first batch.
     :param log_end: where a log ended when the batch before it was planned: what was unread in a topic that ended.
     """
+    if not starts and not identity.ended and planned_under >= identity.cluster_at:
+        return Resumed(dict(before), ())  # as most often: no partition has to be looked at
     position, decisions = dict[TopicPartition, Offset](), list[Decision]()
 
     def on_this_cluster(tp: TopicPartition, at: Offset, named_under: int) -> Offset:
