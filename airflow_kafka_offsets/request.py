@@ -47,7 +47,7 @@ _PARSE_TIME = RunContext(_END_OF_TIME_MS, (0, _END_OF_TIME_MS))  # nothing is in
 class Request:
     """A valid request.
 
-    :ivar group_id: the group that follows the position; ``None``: no group is written.
+    :ivar group_id: the group that the position is committed to; ``None``: no group is written.
     :ivar window: both bounds are times, and this is the window; ``None``: the next batch in sequence.
     :ivar otherwise: where to start if the group has no offset, and where ``on_data_loss="reset"`` resumes.
     :ivar exclude: partitions that keep their position.

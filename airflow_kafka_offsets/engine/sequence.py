@@ -34,7 +34,7 @@ def plan_sequence(
     """The plan of the batch behind ``committed``, by today's request.
 
     :param old: the same batch, which is planned again: new partitions start where its first plan had them.
-    :raises DataLoss: records that are to be read are gone, and ``on_data_loss`` is ``fail``.
+    :raises DataLoss: unread records were deleted, and ``on_data_loss`` is ``fail``.
     """
     resumed = decided.resumed(log, committed)
     position = dict(resumed.position)

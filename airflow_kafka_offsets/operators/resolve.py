@@ -60,7 +60,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
 
     :param topics: ``["orders"]``, ``"orders,payments"``, ``{"orders": [0, 2]}``, or ``"^orders-.*"``, a pattern that is
         matched against the whole name.
-    :param group_id: the consumer group that follows the position; ``None``: no group is read or written.
+    :param group_id: the consumer group that the position is committed to; ``None``: no group is read or written.
     :param start: where the first batch starts; later ones start at the position. ``"earliest"``, ``"latest"``,
         ``GroupOffsets(…)``, ``Timestamp(…)`` or ``SpecificOffsets(…)``.
     :param end: where a batch ends, exclusive; the same type. With times at both ends each window is a batch.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -69,6 +70,22 @@ def test_there_are_at_most_32_pages_and_27_000_words() -> None:
 
 def test_readme_is_one_screen() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 75
+
+
+def test_the_costs_in_the_readme_are_the_ones_that_were_measured_last() -> None:
+    columns = ("all tasks, s", "from start to end, s")
+    measured, shown = (
+        cells_of(page, *columns) for page in (ROOT / "benchmarks/results/run_overhead.md", ROOT / "README.md")
+    )
+    assert list(shown.values()) == [measured[f"`{name}`"] for name in ("bare", "cold_fast", "cold", "warm")]
+
+
+def cells_of(page: Path, *columns: str) -> dict[str, list[str]]:
+    """Of the page's first table that has these columns: the first cell of each row, and the cells in the columns."""
+    lines = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in page.read_text().splitlines()]
+    at = next(n for n, cells in enumerate(lines) if {*columns} <= {*cells})
+    rows = itertools.takewhile(lambda cells: len(cells) > 1, lines[at + 2 :])
+    return {row[0]: [row[lines[at].index(column)] for column in columns] for row in rows}
 
 
 def test_every_error_is_in_the_table_of_a_red_run() -> None:
