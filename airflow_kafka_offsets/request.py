@@ -1,6 +1,6 @@
 """What was asked for: parameters, the run and the connection → a :class:`Request`, or every problem at once.
 
-Nothing is asked of a cluster here.
+No cluster is used here.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def _warnings(start: Start, end: End) -> Iterator[str]:
 
 
 def _conf_for(pipeline: Any, run: RunContext) -> tuple[Conf, list[str]]:
-    """What the run's conf says to this pipeline, and what is wrong with it, whichever pipeline it means."""
+    """The conf's instructions for this pipeline, and the conf's problems for any pipeline."""
     try:
         conf = parse_conf(run.conf)
     except InvalidConf as error:

@@ -76,7 +76,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
     :param pipeline_id: the name of the log of batches; default: ``<dag_id>.<task_id>``.
     :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
     :param checkpoint_location: default: ``[kafka_offsets] checkpoint_location``.
-    :raises InvalidRequest: when the DAG is parsed: what is wrong whatever the templates give; all problems at once.
+    :raises InvalidRequest: when the DAG is parsed: all problems that do not depend on templates.
     """
 
     template_fields: Sequence[str] = (*_PARAMETERS, "kafka_config_id", "checkpoint_location", "job")
@@ -145,7 +145,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
     def resolve(self, context: Any) -> tuple[ResolvedBatch | NoBatch, str]:
         """What the engine decides, and the brokers' addresses.
 
-        :raises DryRun: the run's conf asks for no more than what it would do.
+        :raises DryRun: the run's conf has ``dry_run``.
         """
         from airflow_kafka_offsets.engine.dry_run import resolve_and_compare
         from airflow_kafka_offsets.engine.turn import resolve
@@ -257,5 +257,5 @@ def formats_of(job: Mapping[str, Any] | None) -> list[str]:
 
 
 def depend_on_xcoms(task: BaseOperator, *values: Any) -> None:
-    """Make the tasks upstream whose XComs stand inside of config objects, where Airflow does not look."""
+    """Make tasks upstream whose XComs are inside of config objects, where Airflow does not look."""
     XComArg.apply_upstream_relationship(task, [plain(value) for value in values])

@@ -80,7 +80,7 @@ def choose(plans: Sequence[Pushed], pipeline: str = "", run_id: str = "", task_i
 
 
 def open_pipeline(plan: Pushed) -> tuple[PipelineLog, KafkaOffsetsHook]:
-    """Its log and its Kafka connection. Nothing is asked of either yet.
+    """Its log and its Kafka connection. Neither is used yet.
 
     :raises InvalidRequest: the checkpoint location or the connection cannot be used as it is named.
     """

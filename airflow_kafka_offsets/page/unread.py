@@ -1,4 +1,4 @@
-"""Kafka's side of the page, asked by another thread: who opens the page waits for it a moment, and no longer.
+"""Kafka's side of the page, asked by another thread: a reader of the page waits for it a moment only.
 
 Kafka is asked about a pipeline at most every ten seconds, however many readers a page has.
 """

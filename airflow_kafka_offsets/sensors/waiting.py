@@ -1,6 +1,6 @@
 """The base of the sensors: one look in the worker, then the wait in the triggerer.
 
-A run whose conf has an act is not held up: it may be what ends the cause of the wait.
+A run with an act does not wait: the act may end the cause of the wait.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Commits:
     output: str
 
     def counts(self, key: str, version: int | None) -> bool:
-        """Whether rows of the log table are committed; false: nobody has committed the batch yet.
+        """Whether rows of the log table are committed; false: the batch is not committed yet.
 
         :param version: of the table, that wrote the rows of this key last; ``None``: its history does not say.
         :raises LateAttempt: the batch is committed, and these are not its rows.

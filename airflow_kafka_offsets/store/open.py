@@ -24,7 +24,7 @@ _KINDS: dict[str, Any] = {"s3": S3Store, "gs": GCSStore, "abfs": AzureStore}
 
 
 def open_store(uri: str, credentials: Callable[[Location], Mapping[str, Any]] | None = None) -> Store:
-    """Return the store at ``uri``. Nothing is asked of it yet.
+    """Return the store at ``uri``. It is not used yet.
 
     :param credentials: gives the options of obstore's store for a location; by default none, so that obstore takes the
         environment's.
