@@ -1,4 +1,4 @@
-"""Exactly-once batches from Kafka to Spark, scheduled by Airflow.
+"""Exactly-once batches from Kafka to tables, by Spark, scheduled by Airflow.
 
 *Resolve* turns a request into one half-open range of offsets per partition and records it as a batch. *Spark* reads
 exactly those ranges and writes them under the batch's key. *Commit* verifies what was written, commits, and commits

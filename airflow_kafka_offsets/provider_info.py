@@ -18,7 +18,7 @@ def get_provider_info() -> dict[str, Any]:
     return {
         "package-name": "airflow-kafka-offsets",
         "name": integration,
-        "description": "Exactly-once batches from Kafka to Spark, scheduled by Airflow.",
+        "description": "Exactly-once batches from Kafka to tables, by Spark, scheduled by Airflow.",
         "integrations": [
             {
                 "integration-name": integration,
