@@ -70,6 +70,10 @@ Bound = Literal["earliest", "latest"] | GroupOffsets | Timestamp | SpecificOffse
 """What ``start=`` and ``end=`` take."""
 
 
+def is_by_window(start: Any, end: Any) -> bool:
+    return isinstance(start, Timestamp) and isinstance(end, Timestamp)
+
+
 # ── resolved: with the group, the time and the offsets of one run ─────────────────────────────────────────────────────
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from airflow_kafka_offsets.cli.call import BOUND, CHECKPOINT, CLUSTER, OTHERWISE, PIPELINE, Call, command, option
 from airflow_kafka_offsets.cli.printing import Answer, Row, Table
 from airflow_kafka_offsets.engine.dry_run import resolve_and_compare
-from airflow_kafka_offsets.engine.history import batch_row
+from airflow_kafka_offsets.engine.history import state_of
 from airflow_kafka_offsets.engine.surroundings import NoAirflow
 from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
-from airflow_kafka_offsets.errors import InvalidRequest, counted, shown
+from airflow_kafka_offsets.errors import InvalidRequest, shown
 from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.kafka_values import RunKey, grouped
 from airflow_kafka_offsets.log.entries import Batch
@@ -75,14 +75,12 @@ def _bounds(call: Call, conf: Mapping[str, Any], newest: Batch | None, *, by_win
 
 
 def _in_words(done: ResolvedBatch, was: Batch | None) -> str:
-    partitions = sum(r.end > r.start for r in done.body.ranges.values())
-    read = f"{counted(done.body.offsets, 'offset')} of {counted(partitions, 'partition')}"
     job = "" if done.starts_job else " Spark has nothing to do: the commit follows."
     if was is None:
-        return f"The next run plans batch {done.batch.number}: {read}.{job}"
-    row = batch_row(was)
+        return f"The next run plans batch {done.batch.number}: {done.reads}.{job}"
     how = "with the same offsets" if was.plan.plan_id == done.batch.plan.plan_id else "planned again"
-    return f"Batch {was.number} is {row['state']}, by run {row['owner']}. The next run reads it, {how}: {read}.{job}"
+    what = f"Batch {was.number} is {state_of(was)}, by run {was.plan.by}."
+    return f"{what} The next run reads it, {how}: {done.reads}.{job}"
 
 
 def _rows(done: ResolvedBatch) -> list[Row]:
@@ -101,9 +99,8 @@ def _rows(done: ResolvedBatch) -> list[Row]:
 
 
 def _decided(decision: Decision) -> str:
-    kind = "read again" if decision.kind == "again" else decision.kind
     end = "" if decision.end is None else f" to {decision.end}"
-    return f"offsets from {decision.start}{end} {kind} ({decision.by})"
+    return f"offsets from {decision.start}{end} {decision.effect} ({decision.by})"
 
 
 plan_command = command(

@@ -7,21 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from shlex import quote
 from typing import Any
 
 from airflow_kafka_offsets.acts import Acknowledged, Conf, Reset, conf_text
-from airflow_kafka_offsets.engine.identity import (
-    NO_OUTPUT,
-    Decided,
-    Difference,
-    Shard,
-    acknowledged_value,
-    differences,
-)
+from airflow_kafka_offsets.engine.identity import NO_OUTPUT, Difference, acknowledged_value, differences
 from airflow_kafka_offsets.engine.look import Look
-from airflow_kafka_offsets.engine.surroundings import Airflow
+from airflow_kafka_offsets.engine.state import Decided, Shard, Turn
 from airflow_kafka_offsets.errors import ActRefused, ActStale, OverlappingRun
 from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
 from airflow_kafka_offsets.log.entries import digits_of
@@ -31,26 +24,6 @@ from airflow_kafka_offsets.plan.body import Offset
 from airflow_kafka_offsets.request import Request
 
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Acting:
-    """What an act has before it."""
-
-    request: Request
-    act: Conf
-    run: RunKey
-    look: Look
-    log: PipelineLog
-    airflow: Airflow
-    identity: Identity
-    shards: Sequence[Shard]
-
-
-def shards_of(log: PipelineLog, identity: Identity, own: Shard) -> list[Shard]:
-    """The run's own shard as it was looked at, and the others now; Airflow's memory is of the own one."""
-    logs = log.of_shards(identity.shards)
-    return [own if one is log else Shard(one, None, one.newest()) for one in logs]
 
 
 def is_done(act: Conf, said: Mapping[str, Any], run: RunKey, log: PipelineLog, identity: Identity) -> bool:
@@ -82,73 +55,64 @@ def _acts(said: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in said.items() if name not in ("pipeline", "after", "dry_run")}
 
 
-def carry_out(acting: Acting) -> None:
+def carry_out(turn: Turn, act: Conf) -> None:
     """Create the next identity, unless another run did so first.
 
     :raises OverlappingRun: a run that owns an unfinished batch is running; nothing was created.
     :raises ActRefused: values do not match, or a reset would lose records or read some again.
     """
-    for shard in acting.shards:
-        unfinished = None if acting.request.window is not None else shard.head.unfinished
-        if (
-            unfinished is not None
-            and unfinished.plan.by != acting.run
-            and acting.airflow.is_running(unfinished.plan.by)
-        ):
-            raise OverlappingRun(str(unfinished.plan.by), str(unfinished))
-    decided = decide(acting)
-    new, body = decided.identity, decided.body(acting.log)
-    if body != acting.log.identity_body(acting.identity):
-        new = replace(new, ranges=acting.log.write_identity_body(new.number, body))
-    if acting.log.create_identity(new):
+    shards = turn.shards()
+    for shard in shards if turn.request.window is None else ():
+        batch = shard.head.unfinished
+        if batch is not None and batch.plan.by != turn.run and turn.airflow.is_running(batch.plan.by):
+            raise OverlappingRun(str(batch.plan.by), str(batch))
+    decided = decide(turn, act, shards)
+    new, body = decided.identity, decided.body(turn.log)
+    if body != turn.decided.body(turn.log):
+        new = replace(new, ranges=turn.log.write_identity_body(new.number, body))
+    if turn.log.create_identity(new):
         who = f" for {new.user}" if new.user else ""
-        _LOG.info(
-            "Identity %d of pipeline %s, by run %s%s: %s", new.number, new.pipeline, new.by, who, acting.act.reason
-        )
+        _LOG.info("Identity %d of pipeline %s, by run %s%s: %s", new.number, new.pipeline, new.by, who, act.reason)
 
 
-def decide(acting: Acting) -> Decided:
+def decide(turn: Turn, act: Conf, shards: Sequence[Shard]) -> Decided:
     """The next identity, not created yet."""
-    request, act, old, look = acting.request, acting.act, acting.identity, acting.look
-    named, body, problems = act.acknowledge or Acknowledged(), acting.log.identity_body(old), list[str]()
-    new = replace(
-        old,
-        number=old.number + 1,
-        by=acting.run,
-        at_ms=request.now_ms,
-        user=acting.airflow.triggering_user(),
-        act=dict(request.said),
-    )
+    request, look, old = turn.request, turn.look, turn.identity
+    named, body, problems = act.acknowledge or Acknowledged(), turn.decided.body(turn.log), list[str]()
+    new = old.next(turn.run, request.now_ms, turn.airflow.triggering_user(), dict(request.said))
+
+    def left() -> list[Difference]:
+        return differences(replace(turn, decided=Decided(new, body)), shards)
+
     there = look.description.cluster_id
     if named.cluster not in (None, there):
         problems.append(f"cluster {named.cluster!r} is named, and the connection leads to {there!r}")
     if named.cluster not in (None, old.cluster_id):
-        known = {tp for s in acting.shards for tp in Decided(old).resumed(s.log, s.head.committed).position}
+        known = {tp for s in shards for tp in turn.decided.resumed(s.log, s.head.committed).position}
         ids = look.topic_ids({*known, *body.starts, *look.description.partitions})  # not only of what this run reads
         topics = {name: topic_id for name, topic_id in ids.items() if topic_id is not None}
         new = replace(new, cluster_id=str(named.cluster), cluster_at=new.number, topics=topics)
-    found = {d.word: d for d in differences(request, look, Decided(new, body), acting.shards, acting.log)}
+    found = {d.word: d for d in left()}
     problems += _wrong_values(named, request, found)
     group = found.get("group")
     if group is not None and (named.group is not None or (act.reset is not None and act.reset.start == "group")):
         body = replace(body, group={**body.group, **group.value})
     new = _acknowledge(new, named)
-    left = differences(request, look, Decided(new, body), acting.shards, acting.log)
-    problems += [line for difference in left for line in difference.lines]
+    problems += [line for difference in left() for line in difference.lines]
     if act.reset is not None and not problems:
         if named.cluster is not None and not act.reset.allow_duplicates:
             problems.append('a reset on another cluster may read records again: set "allow_duplicates": true')
-        starts = _starts(acting, Decided(new, body), act.reset, problems)
+        starts = _starts(look, Decided(new, body), shards, act.reset, problems)
         body = replace(body, starts={**body.starts, **starts})
         new = replace(new, reset_at=new.number, starts_at=new.number if starts else new.starts_at)
-    new = replace(new, skips=(*new.skips, *_skips(acting, problems)))
+    new = replace(new, skips=(*new.skips, *_skips(look, act, problems)))
     if problems:
         everything = {d.word: acknowledged_value(d) for d in found.values() if d.word}
         remedy = "Nothing was changed. Correct the run's conf, the DAG or the connection."
         if everything:
             acts = _acts(request.said)
             acts["acknowledge"] = {**acts.get("acknowledge", {}), **everything}
-            remedy += f" To acknowledge all that differs:\n{conf_text(acting.log.name, old.number, **acts)}"
+            remedy += f" To acknowledge all that differs:\n{conf_text(turn.log.name, old.number, **acts)}"
         raise ActRefused(problems, remedy)
     return Decided(new, body)
 
@@ -181,15 +145,17 @@ def _acknowledge(new: Identity, named: Acknowledged) -> Identity:
     )
 
 
-def _starts(acting: Acting, decided: Decided, reset: Reset, problems: list[str]) -> dict[TopicPartition, Start]:
+def _starts(
+    look: Look, decided: Decided, shards: Sequence[Shard], reset: Reset, problems: list[str]
+) -> dict[TopicPartition, Start]:
     """Where the partitions start next; those that the reset does not name stay."""
-    if acting.request.window is not None:
+    if look.request.window is not None:
         problems.append("A pipeline by window has no position to reset: clear a window's run to write it again.")
         return {}
     if reset.start == "current":
         return {}
-    look, position = acting.look, dict[TopicPartition, Offset]()
-    for shard in acting.shards:
+    position = dict[TopicPartition, Offset]()
+    for shard in shards:
         position |= decided.resumed(shard.log, shard.head.committed).position
     partitions = look.description.partitions
     if isinstance(reset.start, Mapping):
@@ -226,10 +192,10 @@ def _starts(acting: Acting, decided: Decided, reset: Reset, problems: list[str])
     return starts
 
 
-def _skips(acting: Acting, problems: list[str]) -> Iterator[Skip]:
-    partitions = set(acting.look.description.partitions)
-    logs = acting.look.snapshots(sorted({tp for tp, _ in acting.act.skip if tp in partitions}))
-    for tp, skipped in acting.act.skip:
+def _skips(look: Look, act: Conf, problems: list[str]) -> Iterator[Skip]:
+    partitions = set(look.description.partitions)
+    logs = look.snapshots(sorted({tp for tp, _ in act.skip if tp in partitions}))
+    for tp, skipped in act.skip:
         if tp not in logs:
             problems.append(f"{tp} is not subscribed to, so none of its offsets can be skipped")
         elif not logs[tp].log_start_offset <= skipped.start_offset < skipped.end_offset <= logs[tp].high_watermark:
@@ -238,5 +204,5 @@ def _skips(acting: Acting, problems: list[str]) -> Iterator[Skip]:
                 f"{logs[tp].log_start_offset} to {logs[tp].high_watermark}"
             )
         else:
-            topic_id = acting.look.description.topic_ids.get(tp.topic)
+            topic_id = look.description.topic_ids.get(tp.topic)
             yield Skip(tp, skipped.start_offset, skipped.end_offset, topic_id)

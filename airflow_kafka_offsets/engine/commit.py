@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.clock import now_ms
-from airflow_kafka_offsets.engine.identity import Decided
 from airflow_kafka_offsets.engine.look import Answers
 from airflow_kafka_offsets.engine.mirror import mirror
+from airflow_kafka_offsets.engine.state import Decided
 from airflow_kafka_offsets.engine.work import PlanReference
 from airflow_kafka_offsets.errors import CheckpointLost, ClusterChanged, DataLoss, PlanReplaced, ReadNotVerified
 from airflow_kafka_offsets.log.entries import Batch, Commit
@@ -54,7 +54,6 @@ def commit(given: PlanReference, log: PipelineLog, kafka: Cluster) -> Committed:
         _require_same_logs(batch, body, kafka)
         if not is_rewrite:
             _require_identity(log, batch)
-        if not is_rewrite and batch.plan.window is None:
             _require_join(log, batch, body)
         if log.append(batch.number, len(batch.entries) + 1, _entry(given, log, batch, body, verdict.report)):
             batch = _current(given, log)
@@ -144,14 +143,14 @@ def _require_identity(log: PipelineLog, batch: Batch) -> Identity | None:
     :raises PlanReplaced: it has another cluster or output than the plan.
     """
     plan = batch.plan
-    later = log.later_identity(plan.identity)
-    if later is not None and (later.cluster_id, later.output) != (plan.cluster_id, plan.output):
+    identity = log.identity()
+    if identity is not None and (identity.cluster_id, identity.output) != (plan.cluster_id, plan.output):
         raise PlanReplaced(
             f"{batch} was planned for cluster {plan.cluster_id}, output {plan.output}.",
-            f"Identity {later.number} of the pipeline has cluster {later.cluster_id}, output {later.output}.",
+            f"Identity {identity.number} of the pipeline has cluster {identity.cluster_id}, output {identity.output}.",
             _CLEAR,
         )
-    return later or log.identity(plan.identity)
+    return identity
 
 
 def _require_same_logs(batch: Batch, body: PlanBody, kafka: Cluster) -> None:
@@ -165,15 +164,27 @@ def _require_same_logs(batch: Batch, body: PlanBody, kafka: Cluster) -> None:
             "Correct the connection, and clear this task.",
         )
     if gone == "other log":
-        raise DataLoss(
-            [f"{batch}: a topic was re-created, or its log truncated, since the batch was planned"],
-            f"What Spark has read may be other records; nothing was committed. {_CLEAR}",
+        raise other_log(batch)
+
+
+def other_log(batch: Batch) -> DataLoss:
+    """Spark reads by name: what it has read of the batch may be other records. A person restores committed rows."""
+    remedy = f"What Spark has read may be other records; nothing was committed. {_CLEAR}"
+    if batch.is_committed:
+        last = batch.commits[-1]
+        version = f"version {last.snapshot} of {last.output}" if last.snapshot else "a copy of the output"
+        remedy = (
+            f"A run has begun to write the committed batch again. Its rows (kafka_batch = '{batch.plan.key}') may be "
+            f"other records: restore them from {version}, and mark this run as a success."
         )
+    return DataLoss([f"{batch}: a topic was re-created, or its log truncated, since it was planned"], remedy)
 
 
 def _require_join(log: PipelineLog, batch: Batch, body: PlanBody) -> None:
-    """:raises PlanReplaced: the plan does not resume where the batch before it has ended."""
+    """:raises PlanReplaced: in sequence, the plan does not resume where the batch before it has ended."""
     plan = batch.plan
+    if plan.window is not None:
+        return
     then = log.identity(plan.identity)
     assert then is not None
     decided = Decided(then)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from airflow_kafka_offsets.broker.protocol import Cluster
-from airflow_kafka_offsets.engine.identity import Decided
+from airflow_kafka_offsets.engine.state import Decided
 from airflow_kafka_offsets.engine.surroundings import Airflow
 from airflow_kafka_offsets.engine.turn import resolve
 from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
@@ -54,8 +54,7 @@ def _lines(before: Offsets, done: ResolvedBatch) -> Iterator[str]:
         at = done.body.ranges[tp].start if tp in done.body.ranges else None
         now = str(at) if at is not None else "not read"
         why = "".join(
-            f", {'read again' if d.kind == 'again' else d.kind} {'?' if d.end is None else d.end - d.start} ({d.by})"
-            for d in decisions.get(tp, [])
+            f", {d.effect} {'?' if d.end is None else d.end - d.start} ({d.by})" for d in decisions.get(tp, [])
         )
         if was != now or why:
             yield f"{tp}: {was} → {now}{why}"

@@ -9,11 +9,11 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
-from airflow_kafka_offsets.engine.look import Look, is_of_shard
+from airflow_kafka_offsets.engine.look import Look
 from airflow_kafka_offsets.engine.marks import marks_of
+from airflow_kafka_offsets.engine.state import Decided, Shard, Turn
 from airflow_kafka_offsets.errors import (
     CheckpointBehind,
     ClusterChanged,
@@ -26,9 +26,8 @@ from airflow_kafka_offsets.errors import (
     counted,
 )
 from airflow_kafka_offsets.kafka_values import TopicPartition, values_by_topic
-from airflow_kafka_offsets.log.entries import Batch, digits_of
-from airflow_kafka_offsets.log.identity import Identity, IdentityBody, Resumed, resume
-from airflow_kafka_offsets.log.pipeline_log import Head, PipelineLog
+from airflow_kafka_offsets.log.identity import Identity
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.body import Offset, Offsets, is_other_topic
 from airflow_kafka_offsets.plan.ranges import Committed
 from airflow_kafka_offsets.plan.window import Covered
@@ -36,76 +35,6 @@ from airflow_kafka_offsets.request import Request
 
 NO_OUTPUT = "none"
 """In a conf: the job is the user's own. Outputs of packaged jobs begin with their format."""
-
-
-@dataclass(frozen=True)
-class Shard:
-    """One shard's log; a pipeline without ``shard=`` has one.
-
-    :ivar memory: the key that Airflow remembers, looked at before the log.
-    :ivar newest: the newest batch of the log.
-    """
-
-    log: PipelineLog
-    memory: str | None
-    newest: Batch | None
-
-    @cached_property
-    def head(self) -> Head:
-        """In sequence."""
-        return self.log.head(self.newest)
-
-    def has(self, tp: TopicPartition) -> bool:
-        return is_of_shard(tp, self.log.shard)
-
-    def knows(self, key: str, bases: Sequence[int], *, committed: bool) -> bool:
-        """Whether the log has the batch with this key. Most often it is the newest one, or the one before."""
-        before = None if self.newest is None else self.newest.plan.before
-        if before is not None and before.key == key:
-            return True
-        for number in {digits_of(key) - base for base in bases}:
-            if self.newest is not None and 1 <= number <= self.newest.number:
-                batch = self.newest if number == self.newest.number else self.log.batch(number)
-                if batch is not None and batch.plan.key == key:
-                    return batch.is_committed or not committed
-        return False
-
-
-@dataclass(frozen=True)
-class Decided:
-    """An identity with its per-partition half, which is read only where it is needed.
-
-    :ivar changed: the half of an identity that is not written yet.
-    """
-
-    identity: Identity
-    changed: IdentityBody | None = None
-
-    def body(self, log: PipelineLog) -> IdentityBody:
-        return log.identity_body(self.identity) if self.changed is None else self.changed
-
-    def position(self, log: PipelineLog, committed: Batch | None) -> Offsets:
-        """After the newest commit; before there is one, the first starts."""
-        if committed is not None:
-            return log.position_after(committed)
-        return {tp: at for tp, at in self.body(log).first.items() if is_of_shard(tp, log.shard)}
-
-    def resumed(self, log: PipelineLog, committed: Batch | None) -> Resumed:
-        """Where the batch behind ``committed`` resumes."""
-
-        def log_end(tp: TopicPartition) -> int | None:
-            planned = None if committed is None or committed.is_cleaned else log.body(committed).ranges.get(tp)
-            return None if planned is None else planned.log_end
-
-        under = 1 if committed is None else committed.plan.identity
-        return self.resumed_from(log, self.position(log, committed), under, log_end)
-
-    def resumed_from(
-        self, log: PipelineLog, position: Offsets, under: int, log_end: Callable[[TopicPartition], int | None]
-    ) -> Resumed:
-        starts = self.body(log).starts if self.identity.starts_at > under else {}
-        own = {tp: start for tp, start in starts.items() if is_of_shard(tp, log.shard)}
-        return resume(self.identity, own, position, under, log_end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +53,13 @@ class Difference:
     way: str
 
 
-def differences(
-    request: Request, look: Look, decided: Decided, shards: Sequence[Shard], log: PipelineLog
-) -> list[Difference]:
+def differences(turn: Turn, shards: Sequence[Shard]) -> list[Difference]:
     """What differs, in the order of STATE.md's table.
 
     :param shards: the logs to compare: the run's own; for an act, all; for a rewrite of a committed batch, none.
     """
-    if first := [*_other_pipeline(request, look, decided, log), *_cluster(request, look, decided)]:
+    request, look, decided = turn.request, turn.look, turn.decided
+    if first := [*_other_pipeline(request, look, decided, turn.log), *_cluster(request, look, decided)]:
         return first  # nothing else can be compared
     found = [*_output(request, decided.identity)]
     for shard in shards:

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple
 
 from airflow_kafka_offsets.broker.protocol import Cluster
-from airflow_kafka_offsets.engine.identity import Decided
 from airflow_kafka_offsets.engine.look import is_of_shard, take_snapshots
+from airflow_kafka_offsets.engine.state import Decided
 from airflow_kafka_offsets.errors import NotAuthorized
 from airflow_kafka_offsets.kafka_values import IsolationLevel, Subscription, TopicList, TopicPartition
 from airflow_kafka_offsets.log.entries import Batch
@@ -49,9 +49,7 @@ def position_of(log: PipelineLog, newest: Batch | None) -> Offsets:
     if identity is None:
         return {}
     head = log.head(newest)
-    former = {} if head.unfinished is None else log.body(head.unfinished).resume_from
-    position = Decided(identity).resumed(log, head.committed).position
-    return {tp: at for tp, at in former.items() if not identity.is_ended(at)} | position
+    return Decided(identity).resumed(log, head.committed, head.unfinished).position
 
 
 def lag_of_pipeline(log: PipelineLog, newest: Batch | None, kafka: Cluster, *, with_times: bool = True) -> Lag | None:

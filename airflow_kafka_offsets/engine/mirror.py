@@ -8,8 +8,9 @@ compare-and-set: a reset by a person between the look and the write is overwritt
 from __future__ import annotations
 
 from airflow_kafka_offsets.broker.protocol import Cluster
-from airflow_kafka_offsets.engine.identity import Decided, Shard, mirror_differences, refusal
+from airflow_kafka_offsets.engine.identity import mirror_differences, refusal
 from airflow_kafka_offsets.engine.marks import Mark
+from airflow_kafka_offsets.engine.state import Decided, Shard
 from airflow_kafka_offsets.engine.surroundings import NoAirflow
 from airflow_kafka_offsets.engine.ways import ways_on
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicList

@@ -6,40 +6,29 @@ import secrets
 from dataclasses import replace
 from typing import Any
 
-from airflow_kafka_offsets.engine.look import Look
-from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.engine.state import Turn
 from airflow_kafka_offsets.log.entries import Batch, Before, Plan, new_key
 from airflow_kafka_offsets.log.identity import Identity
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.body import PlanBody
 
 
-def first_plan(
-    look: Look,
-    log: PipelineLog,
-    identity: Identity,
-    run: RunKey,
-    number: int,
-    body: PlanBody,
-    before: Batch | None,
-    unfinished: tuple[int, ...] = (),
-) -> Plan:
+def first_plan(turn: Turn, number: int, body: PlanBody, before: Batch | None, unfinished: tuple[int, ...] = ()) -> Plan:
     """The first plan of a batch. Its body is written; the entry is not.
 
     :param before: the newest batch, or in sequence the newest committed one.
     """
-    plan = _plan(look, log, identity, run, number, 1, body)
-    return replace(plan, expects=expected_key(identity, before), unfinished=unfinished, before=_before(before))
+    expects = expected_key(turn.identity, before)
+    return replace(_plan(turn, number, 1, body), expects=expects, unfinished=unfinished, before=_before(before))
 
 
-def _plan(look: Look, log: PipelineLog, identity: Identity, run: RunKey, number: int, k: int, body: PlanBody) -> Plan:
-    request = look.request
+def _plan(turn: Turn, number: int, k: int, body: PlanBody) -> Plan:
+    request, identity, log = turn.request, turn.identity, turn.log
     return Plan(
         pipeline=log.pipeline_id,
         number=number,
-        key=_new_key(log, identity, number),
+        key=_new_key(turn, number),
         plan_id=secrets.token_hex(8),
-        by=run,
+        by=turn.run,
         at_ms=request.now_ms,
         asked=request.asked,
         kind=identity.kind,
@@ -47,8 +36,8 @@ def _plan(look: Look, log: PipelineLog, identity: Identity, run: RunKey, number:
         isolation_level=request.isolation_level,
         require_report=request.require_report,
         group_id=request.group_id,
-        cluster_id=look.description.cluster_id,
-        topics=look.topics(body.ranges),
+        cluster_id=turn.look.description.cluster_id,
+        topics=turn.look.topics(body.ranges),
         offsets=body.offsets,
         partitions=len(body.ranges),
         newest=identity.kind == "sequence",
@@ -58,35 +47,33 @@ def _plan(look: Look, log: PipelineLog, identity: Identity, run: RunKey, number:
     )
 
 
-def later_plan(
-    look: Look, log: PipelineLog, identity: Identity, run: RunKey, batch: Batch, body: PlanBody, before: Batch | None
-) -> Plan:
+def later_plan(turn: Turn, batch: Batch, body: PlanBody) -> Plan:
     """A batch planned again, whole, by today's request. The key is kept, unless the identity moved keys meanwhile and
     no driver has begun."""
-    old, k = batch.plan, len(batch.entries) + 1
+    old, identity = batch.plan, turn.identity
     moved = identity.bases[-1] != old.bases[-1] and not batch.attempts
-    by_window = old.window is not None
+    before = None if old.window is not None else turn.shard.head.committed
     return replace(
-        _plan(look, log, identity, run, batch.number, k, body),
-        key=_new_key(log, identity, batch.number) if moved else old.key,
+        _plan(turn, batch.number, len(batch.entries) + 1, body),
+        key=_new_key(turn, batch.number) if moved else old.key,
         window=old.window,
-        expects=kept_expectation(identity, old) if by_window else expected_key(identity, before),
+        expects=expected_key(identity, before) if old.window is None else kept_expectation(identity, old),
         unfinished=old.unfinished,
         before=_before(before),
     )
 
 
-def rewritten(identity: Identity, run: RunKey, plan: Plan, now_ms: int) -> Plan:
+def rewritten(turn: Turn, plan: Plan) -> Plan:
     """A committed batch that its run writes again: the same plan under a new id, still of the identity that it was
     planned under, whose starts it has applied."""
     return replace(
         plan,
         plan_id=secrets.token_hex(8),
-        by=run,
-        at_ms=now_ms,
-        expects=kept_expectation(identity, plan),
+        by=turn.run,
+        at_ms=turn.request.now_ms,
+        expects=kept_expectation(turn.identity, plan),
         newest=False,  # the next batch may be written beside it
-        **{name: value for name, value in _of(identity).items() if name != "identity"},
+        **{name: value for name, value in _of(turn.identity).items() if name != "identity"},
     )
 
 
@@ -105,8 +92,8 @@ def _before(batch: Batch | None) -> Before | None:
     return None if batch is None or ranges is None else Before(batch.plan.key, batch.plan.identity, ranges)
 
 
-def _new_key(log: PipelineLog, identity: Identity, number: int) -> str:
-    return new_key(number + identity.bases[-1], log.shard, secrets.token_hex(6))
+def _new_key(turn: Turn, number: int) -> str:
+    return new_key(number + turn.identity.bases[-1], turn.log.shard, secrets.token_hex(6))
 
 
 def expected_key(identity: Identity, before: Batch | None) -> str | None:

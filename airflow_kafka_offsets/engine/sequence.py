@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from airflow_kafka_offsets.engine.identity import Decided
 from airflow_kafka_offsets.engine.look import Look
+from airflow_kafka_offsets.engine.state import Turn
 from airflow_kafka_offsets.engine.ways import WayOn
 from airflow_kafka_offsets.errors import DataLoss
 from airflow_kafka_offsets.kafka_values import OffsetRange, TopicPartition
-from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.log.identity import Identity
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.body import Decision, Offset, PlanBody, PlannedRange, Skips
 from airflow_kafka_offsets.plan.cap import cap_ranges
 from airflow_kafka_offsets.plan.ranges import ValidatedStart, end_offset, for_each, validate_start
@@ -28,32 +26,27 @@ class Draft(NamedTuple):
     has_news: bool
 
 
-def plan_sequence(
-    look: Look, log: PipelineLog, decided: Decided, committed: Batch | None, old: Batch | None, way_on: WayOn
-) -> Draft:
-    """The plan of the batch behind ``committed``, by today's request.
+def plan_sequence(turn: Turn) -> Draft:
+    """The plan of the batch behind the newest committed one, by today's request: the next, or the unfinished one again.
 
-    :param old: the same batch, which is planned again: new partitions start where its first plan had them.
     :raises DataLoss: unread records were deleted, and ``on_data_loss`` is ``fail``.
     """
-    resumed = decided.resumed(log, committed)
-    position = dict(resumed.position)
-    if old is not None and old.plan.cluster_id == decided.identity.cluster_id:
-        former = log.body(old).resume_from
-        position = {tp: at for tp, at in former.items() if not decided.identity.is_ended(at)} | position
+    look, (committed, unfinished) = turn.look, turn.shard.head
+    resumed = turn.decided.resumed(turn.log, committed, unfinished)
+    position = resumed.position
     asked = look.to_read(position)
     new = look.log_starts([tp for tp in asked if tp not in position])
     position |= new
     facts = look.facts(asked, position)
     starts = for_each(asked, lambda tp: validate_start(look.request, facts, tp, position[tp]))
-    refuse_losses(look, starts, way_on)
+    refuse_losses(look, starts, turn.way_on)
     ends = for_each(asked, lambda tp: end_offset(look.request, facts, tp, starts[tp].start))
     ranges = {
         tp: PlannedRange(starts[tp].start, ends[tp], facts.snapshots[tp].leader_epoch, facts.snapshots[tp].end_offset)
         for tp in asked
     }
     ranges = cap_ranges(ranges, look.request.max_records)
-    skips = skips_in(decided.identity, ranges, position)
+    skips = skips_in(turn.identity, ranges, position)
     decisions = (*resumed.decisions, *decisions_of(starts), *decisions_of_skips(skips))
     body = PlanBody(ranges, position, skips, decisions)
     return Draft(body, bool(body.offsets or decisions or new or (committed is None and position)))

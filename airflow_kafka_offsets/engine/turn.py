@@ -6,21 +6,22 @@ A turn looks at everything once and creates at most one entry. A run that loses 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from airflow_kafka_offsets.broker.protocol import Cluster
-from airflow_kafka_offsets.engine.acts import Acting, carry_out, is_done, shards_of
+from airflow_kafka_offsets.engine.acts import carry_out, is_done
 from airflow_kafka_offsets.engine.begin import begin
-from airflow_kafka_offsets.engine.commit import commit
+from airflow_kafka_offsets.engine.commit import commit, other_log
 from airflow_kafka_offsets.engine.history import unfinished
-from airflow_kafka_offsets.engine.identity import Decided, Shard, differences, refusal
+from airflow_kafka_offsets.engine.identity import differences, refusal
 from airflow_kafka_offsets.engine.look import Look, LookAgain
 from airflow_kafka_offsets.engine.mirror import mirror
 from airflow_kafka_offsets.engine.plans import first_plan, kept_expectation, later_plan, rewritten
 from airflow_kafka_offsets.engine.sequence import plan_sequence, skips_in
+from airflow_kafka_offsets.engine.state import Decided, Shard, Turn
 from airflow_kafka_offsets.engine.surroundings import Airflow
-from airflow_kafka_offsets.engine.ways import WayOn, ways_on
 from airflow_kafka_offsets.engine.windows import find_window, plan_window, replan_window, require_free
 from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
 from airflow_kafka_offsets.errors import OverlappingRun, ReadNotVerified, StoreUnavailable
@@ -63,33 +64,6 @@ def resolve(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """What is known in this turn.
-
-    :ivar batch: the batch that the run is bound to, or that has its window, else the newest; ``None``: there is none.
-    :ivar is_bound: whether it is the first or the second.
-    """
-
-    request: Request
-    run: RunKey
-    log: PipelineLog
-    look: Look
-    airflow: Airflow
-    decided: Decided
-    shard: Shard
-    batch: Batch | None
-    is_bound: bool
-
-    @property
-    def identity(self) -> Identity:
-        return self.decided.identity
-
-    @property
-    def way_on(self) -> WayOn:
-        return ways_on(self.log.name, self.identity.number, self.run, self.airflow)
-
-
 def _look_and_act(
     request: Request, run: RunKey, log: PipelineLog, look: Look, airflow: Airflow
 ) -> ResolvedBatch | NoBatch | None:
@@ -100,44 +74,45 @@ def _look_and_act(
     identity = log.identity() or begin(request, run, look, log, airflow, memory)
     if identity is None:
         return None
-    shard = Shard(log, memory, log.newest())
+    turn = Turn(run, look, airflow, Decided(identity), Shard(log, memory, log.newest()))
     if request.act is not None and not is_done(request.act, request.said, run, log, identity):
-        carry_out(Acting(request, request.act, run, look, log, airflow, identity, shards_of(log, identity, shard)))
+        carry_out(turn, request.act)
         return None
-    batch = shard.newest if bound is None else log.existing(bound)
+    batch = turn.shard.newest if bound is None else log.existing(bound)
     if by_window and identity.kind == "window":
-        batch = find_window(request, log, shard.newest)
-    is_bound = bound is not None or (by_window and batch is not None)
-    turn = Turn(request, run, log, look, airflow, Decided(identity), shard, batch, is_bound)
-    if (ended := _require_same(turn)) is not None:
+        batch = find_window(request, log, turn.shard.newest)
+    is_bound = batch is not None and (bound is not None or by_window)
+    is_rewrite = not by_window and is_bound and batch is not None and batch.is_committed
+    if (ended := _require_same(turn, [] if is_rewrite else [turn.shard])) is not None:
         log.create_identity(ended)
         return None
-    return _step(turn)
+    return _step(turn, batch, is_bound=is_bound)
 
 
-def _require_same(turn: Turn) -> Identity | None:
+def _require_same(turn: Turn, shards: Sequence[Shard]) -> Identity | None:
     """The next identity, if ``on_data_loss`` accepts that topics ended.
 
+    :param shards: those to compare; none for a committed batch, which is written again as it was.
     :raises PipelineDiffers, DataLoss: world or request differ from the identity.
     """
     request, identity = turn.request, turn.identity
-    is_rewrite = turn.request.window is None and turn.is_bound and turn.batch is not None and turn.batch.is_committed
-    found = differences(request, turn.look, turn.decided, [] if is_rewrite else [turn.shard], turn.log)
+    found = differences(turn, shards)
     if not found:
-        if not is_rewrite:
+        if shards:
             turn.look.require_topics(identity.ended.values())
         return None
     if {d.word for d in found} == {"topic"} and request.on_data_loss != "fail":
         ended = {**identity.ended, **{topic_id: topic for topic, topic_id in found[0].value.items()}}
-        number, now = identity.number + 1, request.now_ms
-        return replace(identity, number=number, by=turn.run, at_ms=now, user=None, act=None, ended=ended)
-    shards = [] if is_rewrite else shards_of(turn.log, identity, turn.shard)
-    raise refusal(turn.log.name, differences(request, turn.look, turn.decided, shards, turn.log) or found, turn.way_on)
+        return identity.next(turn.run, request.now_ms, ended=ended)
+    raise refusal(turn.log.name, differences(turn, turn.shards() if shards else []) or found, turn.way_on)
 
 
-def _step(turn: Turn) -> ResolvedBatch | NoBatch | None:
-    batch = turn.batch
-    step = next_step(turn.run, batch, is_bound=turn.is_bound, is_running=turn.airflow.is_running)
+def _step(turn: Turn, batch: Batch | None, *, is_bound: bool) -> ResolvedBatch | NoBatch | None:
+    """
+    :param batch: the batch that the run is bound to, or that has its window, else the newest; ``None``: there is none.
+    :param is_bound: whether it is the first or the second.
+    """
+    step = next_step(turn.run, batch, is_bound=is_bound, is_running=turn.airflow.is_running)
     match step:
         case "wait":
             assert batch is not None
@@ -179,13 +154,12 @@ def _append(turn: Turn, plan: Plan, batch: Batch | None, body: PlanBody) -> Reso
 def _plan_next(turn: Turn) -> ResolvedBatch | NoBatch | None:
     """Rule 1."""
     head = turn.shard.head
-    draft = plan_sequence(turn.look, turn.log, turn.decided, head.committed, None, turn.way_on)
+    draft = plan_sequence(turn)
     if not draft.has_news:
         if head.committed is not None:
             mirror(turn.log, turn.look.kafka, head.committed)
         return NoBatch(f"Pipeline {turn.log.pipeline_id}: there is nothing new to read.")
-    plan = first_plan(turn.look, turn.log, turn.identity, turn.run, head.next_number, draft.body, head.committed)
-    return _append(turn, plan, None, draft.body)
+    return _append(turn, first_plan(turn, head.next_number, draft.body, head.committed), None, draft.body)
 
 
 def _plan_next_window(turn: Turn) -> ResolvedBatch | None:
@@ -193,11 +167,10 @@ def _plan_next_window(turn: Turn) -> ResolvedBatch | None:
     stretches = () if newest is None else turn.log.first_body(newest).covered
     covered = Covered(stretches, turn.identity.ended)
     require_free(turn.request, turn.identity, covered)
-    body = plan_window(turn.look, turn.identity, covered)
+    body = plan_window(turn, covered)
     number = 1 if newest is None else newest.number + 1
     open_batches = () if newest is None else tuple(batch.number for batch in unfinished(turn.log, newest))
-    plan = first_plan(turn.look, turn.log, turn.identity, turn.run, number, body, newest, open_batches)
-    done = _append(turn, plan, None, body)
+    done = _append(turn, first_plan(turn, number, body, newest, open_batches), None, body)
     if done is not None and turn.request.window is not None:
         turn.log.name_window(turn.request.window, number)
     return done
@@ -216,12 +189,8 @@ def _continue(turn: Turn, batch: Batch) -> ResolvedBatch | None:
     if not differs and gone == "expired" and plan.require_report and verify(batch, body, turn.log.report).is_verified:
         return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=False)
     if differs or gone:
-        if plan.window is None:
-            committed = turn.shard.head.committed
-            body = plan_sequence(turn.look, turn.log, turn.decided, committed, batch, turn.way_on).body
-        else:
-            committed, body = None, replan_window(turn.look, identity, turn.log, batch)
-        return _append(turn, later_plan(turn.look, turn.log, identity, turn.run, batch, body, committed), batch, body)
+        body = plan_sequence(turn).body if plan.window is None else replan_window(turn, batch)
+        return _append(turn, later_plan(turn, batch, body), batch, body)
     if plan.by != turn.run:
         return _append(turn, replace(plan, by=turn.run, at_ms=turn.request.now_ms), batch, body)
     is_retry = turn.run.retries(plan.by)
@@ -238,7 +207,9 @@ def _write_again(turn: Turn, batch: Batch) -> ResolvedBatch | NoBatch | None:
         return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=False)
     if plan.cluster_id != identity.cluster_id or plan.output != identity.output:
         return NoBatch(f"{batch} was committed into {plan.output}, which is no longer the output; nothing is written.")
-    if turn.look.gone(plan, body):
+    if gone := turn.look.gone(plan, body):
+        if gone == "other log" and not batch.is_closed:
+            raise other_log(batch)
         verdict = verify(batch, body, turn.log.report)
         if plan.require_report and not verdict.is_verified:
             raise ReadNotVerified(
@@ -249,4 +220,4 @@ def _write_again(turn: Turn, batch: Batch) -> ResolvedBatch | NoBatch | None:
         if plan.output is None:
             return NoBatch(f"{batch} is committed, and its records are gone from Kafka; nothing is written.")
         return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=True, is_left=True)
-    return _append(turn, rewritten(identity, turn.run, plan, turn.request.now_ms), batch, body)
+    return _append(turn, rewritten(turn, plan), batch, body)

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from airflow_kafka_offsets.engine.look import Look
 from airflow_kafka_offsets.engine.sequence import decisions_of_skips, skips_in
+from airflow_kafka_offsets.engine.state import Turn
 from airflow_kafka_offsets.errors import DataLoss, WindowRefused
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.log.identity import Identity
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.plan.body import Decision, Offset, Offsets, PlanBody, PlannedRange, is_other_topic
+from airflow_kafka_offsets.plan.body import (
+    Decision,
+    DecisionKind,
+    Offset,
+    Offsets,
+    PlanBody,
+    PlannedRange,
+    is_other_topic,
+)
 from airflow_kafka_offsets.plan.window import MOST_STRETCHES, Covered, Window, with_window
 from airflow_kafka_offsets.request import Request
 from airflow_kafka_offsets.times import iso
@@ -74,41 +82,69 @@ def words_of(window: Window) -> str:
     return f"{iso(window[0])} to {iso(window[1])}"
 
 
-class _Bound(NamedTuple):
-    """The offsets of one bound of the window.
-
-    :ivar cut: clamped between the nearest cuts. :ivar answers: Kafka's own; ``None``: the cut is a neighbour's.
-    """
-
-    cut: Offsets
-    answers: Mapping[TopicPartition, int] | None = None
-
-
-def plan_window(look: Look, identity: Identity, covered: Covered) -> PlanBody:
+def plan_window(turn: Turn, covered: Covered) -> PlanBody:
     """The first plan of a window.
 
     :raises DataLoss: records that may have been this window's are gone, and ``on_data_loss`` is ``fail``.
     """
-    window = look.request.window
+    look, window, own = turn.look, turn.request.window, turn.look.own
     assert window is not None
-    low = _start(look, covered, window[0])
-    high = _end(look, covered, window[1], low.cut)
-    hidden = [] if low.answers is None else _hidden(look, covered, low)
-    ends = {tp: high.cut.get(tp, Offset(0, None, at.topic_id)) for tp, at in look.log_starts(look.own).items()}
-    new = {tp: at for tp, at in look.log_starts(look.own).items() if tp not in low.cut}  # read from its log start
-    resume_from = {**low.cut} | {tp: at._replace(offset=min(at.offset, ends[tp].offset)) for tp, at in new.items()}
-    body = _plan_between(look, identity, resume_from, ends, refused=hidden)
-    return replace(body, covered=with_window(covered.stretches, window, low.cut, high.cut))
+    log_starts = look.log_starts(own)  # with the ends, before timestamps (B6, B12)
+    before, after = covered.nearest(window)
+    floor = {} if before is None else _in_log(look, before.offsets)
+    ceiling = None if after is None else _in_log(look, after.offsets)
+    hidden = list[Decision]()
+    if before is not None and before.time_ms == window[0]:
+        low = before.offsets
+    else:  # Kafka's answer without a correction: reading too much is safe
+        answers = look.at_time(own, window[0])
+        low = _cut(look, answers, floor, ceiling)
+        hidden = _hidden(look, floor, low, answers)
+        floor = {tp: at.offset for tp, at in low.items()}
+    if after is not None and after.time_ms == window[1]:
+        high = after.offsets
+    else:
+        answers = look.at_time(own, window[1])
+        future = look.at_time(sorted(answers), look.request.now_ms + FUTURE_MS + 1)
+        high = _cut(look, {tp: o for tp, o in answers.items() if o != future.get(tp)}, floor, ceiling)
+    ends = {tp: high.get(tp, Offset(0, None, at.topic_id)) for tp, at in log_starts.items()}
+    new = {tp: at for tp, at in log_starts.items() if tp not in low}  # read from its log start
+    resume_from = {**low} | {tp: at._replace(offset=min(at.offset, ends[tp].offset)) for tp, at in new.items()}
+    body = _plan_between(turn, resume_from, ends, refused=hidden)
+    return replace(body, covered=with_window(covered.stretches, window, low, high))
 
 
-def replan_window(look: Look, identity: Identity, log: PipelineLog, batch: Batch) -> PlanBody:
+def _cut(
+    look: Look,
+    answers: Mapping[TopicPartition, int],
+    floor: Mapping[TopicPartition, int],
+    ceiling: Mapping[TopicPartition, int] | None,
+) -> Offsets:
+    """Kafka's answers, or the log's end where there is none, between the nearest cuts before and after."""
+    ids, found = look.description.topic_ids, dict[TopicPartition, Offset]()
+    for tp, log in look.snapshots(look.own).items():
+        offset = max(min(answers.get(tp, log.end_offset), log.end_offset), floor.get(tp, 0))
+        offset = offset if ceiling is None else min(offset, ceiling.get(tp, 0))
+        found[tp] = Offset(offset, log.leader_epoch, ids.get(tp.topic))
+    return found
+
+
+def _in_log(look: Look, cut: Offsets) -> dict[TopicPartition, int]:
+    """The offsets of a cut in the logs as they are now: where one was truncated below it, the first offset that
+    differs. The records behind that one are not those that the windows before have read."""
+    known = {tp: (cut[tp].offset, cut[tp].leader_epoch) for tp in look.own if tp in cut}
+    return {tp: offset for tp, (offset, _) in known.items()} | look.truncated(known)
+
+
+def replan_window(turn: Turn, batch: Batch) -> PlanBody:
     """The window once more, between the cuts of its first plan: only its start moves, up to its end at most.
+    Kept are decisions that cannot be found again: hidden records, and those lost behind the first plan's end.
 
     :raises DataLoss: records are gone, and ``on_data_loss`` is ``fail``.
     """
-    first = log.first_body(batch)
-    ids = look.topic_ids(first.ranges)
-    kept = [decision for decision in log.body(batch).decisions if decision.kind == "hidden"]
+    first = turn.log.first_body(batch)
+    ids = turn.look.topic_ids(first.ranges)
+    kept = [d for d in turn.log.body(batch).decisions if d.kind == "hidden" or d.start >= first.ranges[d.partition].end]
     refused, ends, ended = list[Decision](), dict[TopicPartition, Offset](), dict[TopicPartition, PlannedRange]()
     for tp, r in sorted(first.ranges.items()):
         at = first.resume_from[tp]
@@ -117,38 +153,41 @@ def replan_window(look: Look, identity: Identity, log: PipelineLog, batch: Batch
             continue
         ended[tp] = r._replace(start=r.end)
         if r.start < r.end:
-            of_whom = kept if identity.is_ended(at) else refused
+            of_whom = kept if turn.identity.is_ended(at) else refused
             of_whom.append(Decision(tp, r.start, r.end, "lost", "the topic ended"))
-    body = _plan_between(look, identity, {tp: first.resume_from[tp] for tp in ends}, ends, refused, kept)
+    body = _plan_between(turn, {tp: first.resume_from[tp] for tp in ends}, ends, refused, kept)
     return replace(body, ranges={**body.ranges, **ended}, resume_from=first.resume_from)
 
 
 def _plan_between(
-    look: Look,
-    identity: Identity,
-    resume_from: Offsets,
-    ends: Offsets,
-    refused: list[Decision],
-    kept: Sequence[Decision] = (),
+    turn: Turn, resume_from: Offsets, ends: Offsets, refused: list[Decision], kept: Sequence[Decision] = ()
 ) -> PlanBody:
     """What is left between two cuts.
 
     :param refused: what is lost besides, and ``on_data_loss`` decides about; ``kept``: what was accepted before.
     """
+    look = turn.look
     logs, by = look.snapshots(list(ends)), f"on_data_loss={look.request.on_data_loss}"
-    truncated = look.truncated({tp: (end.offset, end.leader_epoch) for tp, end in ends.items()})
+    starts_in_log, ends_in_log = _in_log(look, resume_from), _in_log(look, ends)
     ranges, lost = dict[TopicPartition, PlannedRange](), list(refused)
     for tp, end in sorted(ends.items()):
-        at, log = resume_from[tp].offset, logs[tp]
-        last = max(at, end.offset)
-        # Of a truncated log: other records get the offsets that it lacks, and are a later window's.
-        left = max(at, min(last, log.high_watermark, truncated.get(tp, last)))
-        start = min(max(at, log.log_start_offset), left)
-        lost += [Decision(tp, a, z, "lost", by) for a, z in ((at, start), (left, last)) if a < z]
+        at, first, log = resume_from[tp].offset, starts_in_log[tp], logs[tp]
+        left = max(first, min(ends_in_log[tp], log.high_watermark))
+        start = min(max(first, log.log_start_offset), left)
+        lost += [Decision(tp, a, z, "lost", by) for a, z in ((first, start), (max(at, left), end.offset)) if a < z]
+        if start < min(at, left):
+            lost.append(Decision(tp, start, min(at, left), "again", by))
         ranges[tp] = PlannedRange(start, left, log.leader_epoch, log.end_offset)
     _refuse_losses(look, lost)
-    skips = skips_in(identity, ranges, resume_from)
+    skips = skips_in(turn.identity, ranges, resume_from)
     return PlanBody(ranges, resume_from, skips, (*kept, *lost, *decisions_of_skips(skips)))
+
+
+_WHAT: Mapping[DecisionKind, str] = {
+    "lost": "are gone from Kafka, and were of",
+    "hidden": "are gone from Kafka, and may have been of",
+    "again": "are other records since the log was truncated (unclean leader election), and are read by",
+}
 
 
 def _refuse_losses(look: Look, lost: list[Decision]) -> None:
@@ -156,69 +195,28 @@ def _refuse_losses(look: Look, lost: list[Decision]) -> None:
     assert window is not None
     if lost and look.request.on_data_loss == "fail":
         raise DataLoss(
-            [
-                f"{d.partition}: offsets {d.start} to {d.end} are gone from Kafka, and "
-                f"{'may have been' if d.kind == 'hidden' else 'were'} of window {words_of(window)}"
-                for d in lost
-            ],
+            [f"{d.partition}: offsets {d.start} to {d.end} {_WHAT[d.kind]} window {words_of(window)}" for d in lost],
             'Restore the records, or accept the loss with on_data_loss="advance". A first window cannot notice '
             "records that were deleted before it.",
         )
 
 
-def _start(look: Look, covered: Covered, time_ms: int) -> _Bound:
-    """A start is Kafka's answer without a correction: reading too much is safe."""
-    if (shared := covered.cut_ending_at(time_ms)) is not None:
-        return _Bound(shared)
-    asked = look.own
-    logs = look.snapshots(asked)
-    answers = look.at_time(asked, time_ms)
-    offsets = {tp: min(answers.get(tp, log.end_offset), log.end_offset) for tp, log in logs.items()}
-    return _Bound(_cut(look, {tp: covered.clamp(time_ms, tp, offset) for tp, offset in offsets.items()}), answers)
-
-
-def _end(look: Look, covered: Covered, time_ms: int, low: Offsets) -> _Bound:
-    """The first record with this time or a later one; if there is none, or it is of the future, the log's end."""
-    if (shared := covered.cut_starting_at(time_ms)) is not None:
-        return _Bound(shared)
-    asked = look.own
-    logs = look.snapshots(asked)
-    answers = look.at_time(asked, time_ms)
-    future = look.at_time(sorted(answers), look.request.now_ms + FUTURE_MS + 1)
-    offsets = {
-        tp: log.end_offset if tp not in answers or answers[tp] == future.get(tp) else min(answers[tp], log.end_offset)
-        for tp, log in logs.items()
-    }
-    return _Bound(
-        _cut(
-            look,
-            {tp: covered.clamp(time_ms, tp, max(o, low[tp].offset if tp in low else 0)) for tp, o in offsets.items()},
-        ),
-        answers,
-    )
-
-
-def _cut(look: Look, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Offset]:
-    logs, ids = look.snapshots(list(offsets)), look.description.topic_ids
-    return {tp: Offset(offset, logs[tp].leader_epoch, ids.get(tp.topic)) for tp, offset in offsets.items()}
-
-
-def _hidden(look: Look, covered: Covered, low: _Bound) -> list[Decision]:
+def _hidden(
+    look: Look, floor: Mapping[TopicPartition, int], low: Offsets, answers: Mapping[TopicPartition, int]
+) -> list[Decision]:
     """Records that are gone and may have been this window's: Kafka's answer for a new start is the first record that is
     left, and the cut before is lower.
 
-    If an older record is left (timestamps out of order), the loss cannot be noticed. Compaction leaves no
-    record on the log start, so the first record is asked for; after that, or retention in between could hide the loss.
+    If an older record is left (timestamps out of order), the loss cannot be noticed. Compaction
+    leaves no record on the log start, so the first record is asked for; after that, or retention in between could hide
+    the loss.
     """
-    window = look.request.window
-    assert window is not None
-    assert low.answers is not None
-    suspects = [tp for tp, at in low.cut.items() if at.offset > covered.before(window[0], tp)]
-    first = look.at_time(suspects, 0)
-    logs, hidden = look.snapshots(suspects), list[Decision]()
+    suspects = [tp for tp, at in low.items() if at.offset > floor.get(tp, 0)]
+    first, logs = look.at_time(suspects, 0), look.snapshots(suspects)
+    hidden, by = list[Decision](), f"on_data_loss={look.request.on_data_loss}"
     for tp in suspects:
-        answer, before = low.answers.get(tp, logs[tp].end_offset), covered.before(window[0], tp)
-        until = min(answer, low.cut[tp].offset)
+        answer, before = answers.get(tp, logs[tp].end_offset), floor.get(tp, 0)
+        until = min(answer, low[tp].offset)
         if first.get(tp, answer) >= answer and until > before:
-            hidden.append(Decision(tp, before, until, "hidden", f"on_data_loss={look.request.on_data_loss}"))
+            hidden.append(Decision(tp, before, until, "hidden", by))
     return hidden

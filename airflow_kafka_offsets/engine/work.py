@@ -93,10 +93,14 @@ class ResolvedBatch:
         """The batch in one sentence, for people."""
         plan = self.batch.plan
         given_up = "".join(f", {count:,} {kind}" for kind, count in self.body.given_up.items() if count)
-        partitions = sum(r.end > r.start for r in self.body.ranges.values())
         window = f", window {iso(plan.window[0])} to {iso(plan.window[1])}" if plan.window else ""
-        what = f"{counted(self.body.offsets, 'offset')} of {counted(partitions, 'partition')}{given_up}"
-        return f"{self.batch}{window}: {what}." + (" Its records are gone: nothing is written." if self.is_left else "")
+        gone = " Its records are gone: nothing is written." if self.is_left else ""
+        return f"{self.batch}{window}: {self.reads}{given_up}.{gone}"
+
+    @property
+    def reads(self) -> str:
+        partitions = sum(r.end > r.start for r in self.body.ranges.values())
+        return f"{counted(self.body.offsets, 'offset')} of {counted(partitions, 'partition')}"
 
     def given(self, *, job: str | None = None, kafka_config_id: str = "kafka_default") -> PlanReference:
         plan = self.batch.plan

@@ -239,7 +239,5 @@ def entry_to_dict(entry: Entry) -> dict[str, Any]:
 
 def entry_from_dict(data: Mapping[str, Any]) -> Entry:
     """:raises ValueError, LookupError, TypeError: it is no entry."""
-    if data["version"] != 1:
-        raise ValueError(f"version {data['version']!r} is not known")
     entry: Entry = read_as(_KINDS[data["entry"]], data)
     return entry

@@ -126,13 +126,6 @@ class PipelineLog:
     def write_identity_body(self, number: int, body: IdentityBody) -> BodyName:
         return self._write(f"{self.root}/pipeline", number, identity_body_to_dict(body), body)
 
-    def later_identity(self, number: int) -> Identity | None:
-        """The current identity, if it is a later one than this."""
-        found = None
-        while (data := read_object(self.store, f"{self.root}/pipeline/{number + 1}.json")) is not None:
-            number, found = number + 1, identity_from_dict(data)
-        return found
-
     def probe(self, identity: Identity) -> None:
         """Probe the store, once per pipeline: a name is created once, and listings show it.
 
@@ -332,6 +325,8 @@ class PipelineLog:
             if data is None:
                 raise self._damaged(name, "it is not there")
             try:
+                if data["version"] != 1:
+                    raise ValueError(f"version {data['version']!r} is not known")
                 self._read[name] = parse(data)
             except (ValueError, LookupError, TypeError, AttributeError) as error:
                 raise self._damaged(name, f"{type(error).__name__}: {error}") from None

@@ -61,8 +61,6 @@ _COLUMNS = dict.fromkeys(("rows", "bad", "filtered", "offsets", "gaps"), (int, F
 
 def report_from_dict(data: Mapping[str, Any]) -> Report:
     """:raises ValueError, LookupError, TypeError: it is no report."""
-    if data["version"] != 1:
-        raise ValueError(f"version {data['version']!r} is not known")
     counts = {tp: Counts(**row) for tp, row in from_columns(data["counts"], _COLUMNS)}
     proof = read_as(Proof, data.get("proof", "read back"))
     return Report(data["plan_id"], data["job"], data["output"], data.get("snapshot"), proof, counts)

@@ -14,7 +14,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.run import failing_at_once
-from airflow_kafka_offsets.offsets import Timestamp
+from airflow_kafka_offsets.offsets import is_by_window
 from airflow_kafka_offsets.operators.commit import commit_batch, name_batch
 from airflow_kafka_offsets.operators.connect import SparkConnectBatchOperator
 from airflow_kafka_offsets.operators.merge import ConnectMergeOperator, MergeOperator
@@ -136,10 +136,6 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
         limit = {} if self.wait_timeout is None else {"timeout": self.wait_timeout}
         about = {"task_id": self.task_id, "kafka_config_id": self.kafka_config_id, **limit}
         return make_sensor(self.topics, self.start, self.end, self.sensor, about)
-
-
-def is_by_window(start: Any, end: Any) -> bool:
-    return isinstance(start, Timestamp) and isinstance(end, Timestamp)
 
 
 def make_sensor(topics: Any, start: Any, end: Any, sensor: Any, about: Mapping[str, Any]) -> WaitingSensor | None:

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.hooks.run import (
     run_context,
     run_key,
 )
-from airflow_kafka_offsets.offsets import Bound, GroupOffsets, Timestamp
+from airflow_kafka_offsets.offsets import Bound, GroupOffsets, is_by_window
 from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator
 from airflow_kafka_offsets.operators.lineage import TellsLineage
 from airflow_kafka_offsets.request import check_parameters, parse_request
@@ -181,7 +181,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
 
     def _output(self) -> str | None:
         """Where the packaged job writes; by window a templated output is another one for each window."""
-        if self.job is None or (self._has_templated_output and isinstance(self.end, Timestamp)):
+        if self.job is None or (self._has_templated_output and is_by_window(self.start, self.end)):
             return None
         return output_name(self.job[0])
 

@@ -62,6 +62,10 @@ class Decision(NamedTuple):
     kind: DecisionKind
     by: str
 
+    @property
+    def effect(self) -> str:
+        return "read again" if self.kind == "again" else self.kind
+
 
 class Stretch(NamedTuple):
     """Adjacent windows that a pipeline has taken, ``[start_ms, end_ms)``, with the cut at both ends."""
@@ -144,8 +148,6 @@ def body_to_dict(body: PlanBody) -> dict[str, Any]:
 
 def body_from_dict(data: Mapping[str, Any]) -> PlanBody:
     """:raises ValueError, LookupError, TypeError: it is no body of a plan."""
-    if data["version"] != 1:
-        raise ValueError(f"version {data['version']!r} is not known")
     skips = grouped((tp, OffsetRange(start, end)) for tp, start, end in _rows(data["skips"], ("start", "end")))
     return PlanBody(
         ranges={tp: PlannedRange(**row) for tp, row in from_columns(data["ranges"], _RANGE)},

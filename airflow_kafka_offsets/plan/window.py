@@ -8,8 +8,9 @@ of a topic that has ended.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.body import Offset, Offsets, Stretch
@@ -19,10 +20,18 @@ Window = tuple[int, int]
 """``[start, end)`` in milliseconds, UTC."""
 
 
+class Cut(NamedTuple):
+    """The offsets at a moment, without those of topics that have ended."""
+
+    time_ms: int
+    offsets: Offsets
+
+
 @dataclass(frozen=True, slots=True)
 class Covered:
     """What a pipeline has taken so far, as the newest batch's first plan has it.
 
+    :ivar stretches: in order.
     :ivar ended: ids of topics whose offsets count as none.
     """
 
@@ -41,37 +50,19 @@ class Covered:
             at = stretch.end_ms
         return [*parts, (at, window[1])] if at < window[1] else parts
 
-    def cut_ending_at(self, time_ms: int) -> Offsets | None:
-        return next((self._live(s.end_cut) for s in self.stretches if s.end_ms == time_ms), None)
-
-    def cut_starting_at(self, time_ms: int) -> Offsets | None:
-        return next((self._live(s.start_cut) for s in self.stretches if s.start_ms == time_ms), None)
-
-    def before(self, time_ms: int, tp: TopicPartition) -> int:
-        """The offset of the nearest cut at or before a time; 0 where there is none."""
-        return max(((t, self._offset(cut, tp)) for t, cut in self._cuts() if t <= time_ms), default=(0, 0))[1]
-
-    def clamp(self, time_ms: int, tp: TopicPartition, offset: int) -> int:
-        """An offset for a time, between the nearest cuts before and after."""
-        after = min(((t, self._offset(cut, tp)) for t, cut in self._cuts() if t >= time_ms), default=None)
-        offset = max(offset, self.before(time_ms, tp))
-        return offset if after is None else min(offset, after[1])
+    def nearest(self, window: Window) -> tuple[Cut | None, Cut | None]:
+        """The last cut before a window that overlaps no stretch, and the first one behind it."""
+        before = [Cut(s.end_ms, self._live(s.end_cut)) for s in self.stretches if s.end_ms <= window[0]]
+        after = [Cut(s.start_ms, self._live(s.start_cut)) for s in self.stretches if s.start_ms >= window[1]]
+        return before[-1] if before else None, after[0] if after else None
 
     def topics(self) -> dict[TopicPartition, Offset]:
         """An offset of each partition that a cut has, for the id of its topic."""
-        return {tp: offset for _, cut in self._cuts() for tp, offset in self._live(cut).items()}
+        cuts = (cut for s in self.stretches for cut in (s.start_cut, s.end_cut))
+        return {tp: offset for cut in cuts for tp, offset in self._live(cut).items()}
 
     def _live(self, cut: Offsets) -> Offsets:
         return {tp: at for tp, at in cut.items() if at.topic_id not in self.ended} if self.ended else cut
-
-    def _offset(self, cut: Offsets, tp: TopicPartition) -> int:
-        found = cut.get(tp)
-        return 0 if found is None or found.topic_id in self.ended else found.offset
-
-    def _cuts(self) -> Iterator[tuple[int, Offsets]]:
-        for s in self.stretches:
-            yield s.start_ms, s.start_cut
-            yield s.end_ms, s.end_cut
 
 
 def with_window(

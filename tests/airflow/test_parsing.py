@@ -270,3 +270,11 @@ def test_airflow_knows_the_provider_and_its_setting(tmp_path: Path) -> None:
         "repr(conf.get('kafka_offsets', 'checkpoint_location')))"
     )
     assert run_python(tmp_path, "-c", code).splitlines()[-1] == "True ''"
+
+
+@pytest.mark.parametrize(("start", "output"), [("earliest", "delta:/lake/2026-11-28"), (Timestamp(), None)])
+def test_a_templated_output_is_compared_in_sequence_and_not_by_window(dag: Any, start: Any, output: str | None) -> None:
+    resolve = ResolveStartupOffsetsOperator(task_id="resolve", topics="orders", start=start, end=Timestamp())
+    resolve.job = Delta("/lake/{{ ds }}"), None, None
+    resolve.render_template_fields({"ds": "2026-11-28", "task": resolve})
+    assert resolve._output() == output

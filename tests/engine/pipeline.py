@@ -158,6 +158,7 @@ class Pipeline:
             "plan_id": work.batch.plan.plan_id,
             "job": job,
             "output": output or self.output,
+            "snapshot": "7",
             "counts": to_columns(Counts._fields, counts),
         }
         create_object(self.store, f"{work.log.folder(work.batch.number)}/{attempt}.report.json", report)

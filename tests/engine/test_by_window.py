@@ -265,3 +265,47 @@ def test_every_record_between_the_first_and_the_last_window_is_read_once(seed: i
     for partition, cut in stretch.end_cut.items():
         start = stretch.start_cut[partition].offset
         assert sorted(o for p, o in read if p == partition) == list(range(start, cut.offset))
+
+
+def test_records_that_replaced_truncated_ones_are_of_the_next_window(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    """An unclean election; the log has grown beyond the cut since."""
+    cluster.produce(tp(0), [at(0.1), at(0.2), at(0.3), at(0.4)])
+    plan(pipeline, 0, 1)
+    cluster.truncate(tp(0), 2)
+    cluster.produce(tp(0), [at(1.1), at(1.2), at(2.1), at(2.2)])
+    with pytest.raises(DataLoss, match="offsets 2 to 4 are other records since the log was truncated"):
+        plan(pipeline, 1, 2)
+    work = plan(pipeline, 1, 2, on_data_loss="advance")
+    assert (ranges_of(work)[0], work.batch.plan.given_up["again"]) == ((2, 4), 2)
+    assert ranges_of(plan(pipeline, 2, 3))[0] == (4, 6)
+
+
+def test_windows_with_a_gap_between_read_what_replaced_truncated_records_once(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    cluster.produce(tp(0), [at(0.1), at(0.2), at(3.1), at(3.2)])
+    plan(pipeline, 0, 1)
+    plan(pipeline, 3, 4)
+    cluster.truncate(tp(0), 1)
+    cluster.produce(tp(0), [at(1.5), at(2.5), at(4.5), at(4.6), at(4.7)])
+    assert isinstance(plan(pipeline, 2, 3, on_data_loss="advance"), NoBatch)  # what is behind the cut at 3 is later
+    assert isinstance(plan(pipeline, 1, 2, on_data_loss="advance"), NoBatch)
+    assert ranges_of(plan(pipeline, 4, 5, on_data_loss="advance"))[0] == (1, 6)
+
+
+def test_a_window_that_lost_records_by_truncation_says_so_in_later_plans_too(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    cluster.produce(tp(0), [at(0.1), at(0.2), at(1.1), at(1.2), at(2.1)])
+    plan(pipeline, 0, 1)
+    plan(pipeline, 2, 3)
+    cluster.truncate(tp(0), 3)
+    work = pipeline.work("a", pipeline.window(at(1), at(2), on_data_loss="advance"))
+    cluster.delete_records(tp(0), 3)
+    pipeline.work("a", pipeline.window(at(1), at(2), on_data_loss="advance"))
+    batch = pipeline.log.newest()
+    decisions = [(d.kind, d.start, d.end) for plan in batch.plans for d in pipeline.log.body(batch).decisions]
+    assert ranges_of(work)[0] == (2, 3)
+    assert decisions[-2:] == [("lost", 3, 4), ("lost", 2, 3)]

@@ -5,6 +5,7 @@ import pytest
 from airflow_kafka_offsets.engine.look import Look
 from airflow_kafka_offsets.engine.work import NoBatch
 from airflow_kafka_offsets.errors import (
+    DataLoss,
     GroupActive,
     GroupMoved,
     NothingToDiscover,
@@ -95,6 +96,22 @@ def test_a_cleared_run_writes_the_batch_that_it_committed_again(cluster: InMemor
     pipeline.drive(again)
     pipeline.commit(again)
     assert ranges_of(pipeline.whole_run("b"))[0] == (10, 15)
+
+
+def test_a_rewrite_that_may_have_read_another_topic_stays_red_and_says_what_to_restore(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    produce(cluster, 0, 5)
+    pipeline.whole_run("a")
+    work = pipeline.work("a")
+    cluster.recreate_topic(TOPIC)
+    produce(cluster, 0, 5)
+    pipeline.drive(work)
+    restore = f"kafka_batch = '{work.key}'.* may be other records: restore them from version 7 of delta:/lake/orders"
+    with pytest.raises(DataLoss, match=restore):
+        pipeline.commit(work)
+    with pytest.raises(DataLoss, match=restore):
+        pipeline.work("a")
 
 
 def test_a_committed_batch_whose_records_are_gone_is_left_as_it_is(

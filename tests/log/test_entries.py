@@ -99,11 +99,6 @@ def test_an_entry_is_read_back_as_it_was_written(entry: Entry) -> None:
     assert entry_from_dict(decode(encode(entry_to_dict(entry)))) == entry
 
 
-def test_a_later_version_is_refused() -> None:
-    with pytest.raises(ValueError, match="version 2 is not known"):
-        entry_from_dict({**entry_to_dict(plan()), "version": 2})
-
-
 def test_keys_compare_as_text_and_have_at_most_32_characters() -> None:
     assert new_key(9, None, "ffffffffffff") < new_key(10, None, "000000000000")
     assert digits_of(new_key(10, (0, 4), "0123456789ab")) == 10

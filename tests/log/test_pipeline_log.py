@@ -12,6 +12,7 @@ from airflow_kafka_offsets.log.identity import Identity, IdentityBody
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, put_job
 from airflow_kafka_offsets.plan.body import Offset, PlanBody, PlannedRange
 from airflow_kafka_offsets.store.memory import MemoryStore
+from airflow_kafka_offsets.store.objects import decode, encode
 from tests.log.test_entries import A, B, commit, plan
 
 TP = TopicPartition("orders", 0)
@@ -69,6 +70,18 @@ def test_a_torn_header_is_named(log: PipelineLog) -> None:
     log.store.objects[name] = log.store.objects[name][:-9]
     with pytest.raises(StoreDamaged, match=r"0000000001/1\.json"):
         PipelineLog(log.store, "orders").newest()
+
+
+@pytest.mark.parametrize("kind", ["header", "body"])
+def test_an_object_of_another_version_is_named(log: PipelineLog, kind: str) -> None:
+    body = log.write_body(7, 1, PlanBody())
+    log.append(7, 1, plan(ranges=body))
+    name = f"{log.folder(7)}/{'1.json' if kind == 'header' else body.name}"
+    log.store.objects[name] = encode({**decode(log.store.objects[name]), "version": 2})
+    again = PipelineLog(log.store, "orders")
+    with pytest.raises(StoreDamaged, match="version 2 is not known") as refused:
+        again.body(again.existing(7))
+    assert name in str(refused.value)
 
 
 def test_a_missing_entry_is_named(log: PipelineLog) -> None:

@@ -152,6 +152,16 @@ def topic_is_recreated_before_the_read(s: Scene) -> None:
     s.do(s.one, "spark", "commit")
 
 
+def topic_is_recreated_before_a_rewrite_reads(s: Scene) -> None:
+    s.do(s.one)
+    s.do(s.one, "resolve")
+    happenings.delete_topic(s.world, "returns")
+    s.world.new_topic("returns", 1)
+    happenings.produce(s.world, RETURNS, 1, 2, 3, 4, 5, 6)
+    errors = s.do(s.one, "spark", "commit"), s.do(s.one)
+    s.expect(None not in errors, f"a rewrite that has read another topic is green: {errors}")
+
+
 def log_is_truncated_behind_the_driver(s: Scene) -> None:
     s.do(s.one, "resolve", "spark")
     happenings.truncate(s.world, FIRST, 3)
@@ -612,6 +622,13 @@ def topic_is_recreated_between_windows(s: Scene) -> None:
     happenings.produce(s.world, RETURNS, 12, 13, 14)
 
 
+def log_is_truncated_below_a_cut(s: Scene) -> None:
+    """Records that no window has read get offsets that a window has read."""
+    s.do(s.one)
+    happenings.truncate(s.world, FIRST, 3)
+    happenings.produce(s.world, FIRST, 11, 12, 13, 14)
+
+
 _BOTH: tuple[Callable[[Scene], None], ...] = (
     plan_is_replaced_under_a_job_without_report,
     driver_begins_beside_the_commit,
@@ -620,6 +637,7 @@ _BOTH: tuple[Callable[[Scene], None], ...] = (
     driver_begins_after_the_commit,
     driver_is_overtaken_by_another_plan,
     topic_is_recreated_before_the_read,
+    topic_is_recreated_before_a_rewrite_reads,
     log_is_truncated_behind_the_driver,
     job_is_corrected_before_the_commit,
     batch_that_does_not_verify_expires,
@@ -664,10 +682,12 @@ _IN_SEQUENCE = (
     next_batch_is_written_beside_a_rewrite,
     pipeline_is_divided_otherwise,
 )
+_BY_WINDOW = (log_is_lost_by_window, topic_is_recreated_between_windows, log_is_truncated_below_a_cut)
+_WITHOUT_REPORTS = (plan_is_replaced_under_a_job_without_report, topic_is_recreated_before_a_rewrite_reads)
 SCENES: list[tuple[Callable[[Scene], None], Kind]] = [
     *((scene, kind) for scene in _BOTH for kind in ("sequence", "window")),
     *((scene, "sequence") for scene in _IN_SEQUENCE),
-    *((scene, "window") for scene in (log_is_lost_by_window, topic_is_recreated_between_windows)),
+    *((scene, "window") for scene in _BY_WINDOW),
 ]
 
 
@@ -676,7 +696,7 @@ def play(scene: Callable[[Scene], None], kind: Kind) -> list[str]:
     with the_same_names(0):
         stage = Scene(
             kind,
-            has_reports=scene is not plan_is_replaced_under_a_job_without_report,
+            has_reports=scene not in _WITHOUT_REPORTS,
             fences=scene is driver_is_overtaken_by_another_plan,
             shards=2 if scene is reset_of_one_shard_while_another_ones_topic_was_recreated else 1,
         )

@@ -1,31 +1,34 @@
-"""Cuts are in order in every partition, in whatever order windows are taken."""
+"""What is taken, what is free, and which cuts are nearest."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.plan.body import Offset, Stretch
-from airflow_kafka_offsets.plan.window import Covered, with_window
+from airflow_kafka_offsets.plan.window import Covered, Cut, with_window
 
 TP = TopicPartition("t", 0)
 
 
+def cut(offset: int, topic_id: str | None = None) -> dict[TopicPartition, Offset]:
+    return {TP: Offset(offset, None, topic_id)}
+
+
 def stretch(start: int, end: int, low: int, high: int, topic_id: str | None = None) -> Stretch:
-    return Stretch(start, end, {TP: Offset(low, None, topic_id)}, {TP: Offset(high, None, topic_id)})
+    return Stretch(start, end, cut(low, topic_id), cut(high, topic_id))
 
 
-@given(st.permutations(range(8)), st.lists(st.integers(0, 99), min_size=16, max_size=16))
-def test_a_new_cut_is_between_its_neighbours_and_adjacent_windows_merge(order: list[int], found: list[int]) -> None:
+@given(st.permutations(range(8)))
+def test_adjacent_windows_merge_and_the_nearest_cuts_are_those_of_the_neighbours(order: list[int]) -> None:
     stretches: tuple[Stretch, ...] = ()
     for number, hour in enumerate(order):
-        covered = Covered(stretches)
-        left, right = covered.cut_ending_at(hour), covered.cut_starting_at(hour + 1)
-        low = left or {TP: Offset(covered.clamp(hour, TP, found[2 * number]))}
-        high = right or {TP: Offset(covered.clamp(hour + 1, TP, max(found[2 * number + 1], low[TP].offset)))}
-        stretches = with_window(stretches, (hour, hour + 1), low, high)
-        cuts = [cut[TP].offset for s in stretches for cut in (s.start_cut, s.end_cut)]
-        assert cuts == sorted(cuts)
-    assert [(s.start_ms, s.end_ms) for s in stretches] == [(0, 8)]
+        taken = order[:number]
+        before, after = Covered(stretches).nearest((hour, hour + 1))
+        lower, higher = [other for other in taken if other < hour], [other for other in taken if other > hour]
+        assert before == (Cut(max(lower) + 1, cut(10 * max(lower) + 10)) if lower else None)
+        assert after == (Cut(min(higher), cut(10 * min(higher))) if higher else None)
+        stretches = with_window(stretches, (hour, hour + 1), cut(10 * hour), cut(10 * hour + 10))
+    assert stretches == (stretch(0, 8, 0, 80),)
 
 
 def test_the_free_parts_of_a_window_are_those_in_no_stretch() -> None:
@@ -36,11 +39,7 @@ def test_the_free_parts_of_a_window_are_those_in_no_stretch() -> None:
 
 
 def test_an_offset_of_an_ended_topic_counts_as_lacking() -> None:
-    covered = Covered([stretch(0, 1, 5, 9, "old")], {"old"})
-    assert (covered.before(2, TP), covered.clamp(2, TP, 4), covered.cut_ending_at(1), covered.topics()) == (
-        0,
-        4,
-        {},
-        {},
-    )
-    assert Covered([stretch(0, 1, 5, 9, "old")]).clamp(2, TP, 4) == 9
+    stretches = [stretch(0, 1, 5, 9, "old")]
+    assert Covered(stretches).nearest((2, 3)) == (Cut(1, cut(9, "old")), None)
+    assert Covered(stretches, {"old"}).nearest((2, 3)) == (Cut(1, {}), None)
+    assert (Covered(stretches).topics(), Covered(stretches, {"old"}).topics()) == (cut(9, "old"), {})

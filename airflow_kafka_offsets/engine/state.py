@@ -1,0 +1,131 @@
+"""What a turn knows: the run, its look at Kafka, the pipeline's identity, and the log of each shard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from airflow_kafka_offsets.engine.look import Look, is_of_shard
+from airflow_kafka_offsets.engine.surroundings import Airflow
+from airflow_kafka_offsets.engine.ways import WayOn, ways_on
+from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
+from airflow_kafka_offsets.log.entries import Batch, digits_of
+from airflow_kafka_offsets.log.identity import Identity, IdentityBody, Resumed, resume
+from airflow_kafka_offsets.log.pipeline_log import Head, PipelineLog
+from airflow_kafka_offsets.plan.body import Offsets
+from airflow_kafka_offsets.request import Request
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One shard's log; a pipeline without ``shard=`` has one.
+
+    :ivar memory: the key that Airflow remembers, looked at before the log.
+    :ivar newest: the newest batch of the log.
+    """
+
+    log: PipelineLog
+    memory: str | None
+    newest: Batch | None
+
+    @cached_property
+    def head(self) -> Head:
+        """In sequence."""
+        return self.log.head(self.newest)
+
+    def has(self, tp: TopicPartition) -> bool:
+        return is_of_shard(tp, self.log.shard)
+
+    def knows(self, key: str, bases: Sequence[int], *, committed: bool) -> bool:
+        """Whether the log has the batch with this key. Most often it is the newest one, or the one before."""
+        before = None if self.newest is None else self.newest.plan.before
+        if before is not None and before.key == key:
+            return True
+        for number in {digits_of(key) - base for base in bases}:
+            if self.newest is not None and 1 <= number <= self.newest.number:
+                batch = self.newest if number == self.newest.number else self.log.batch(number)
+                if batch is not None and batch.plan.key == key:
+                    return batch.is_committed or not committed
+        return False
+
+
+@dataclass(frozen=True)
+class Decided:
+    """An identity with its per-partition half, which is read only where it is needed.
+
+    :ivar changed: the half of an identity that is not written yet.
+    """
+
+    identity: Identity
+    changed: IdentityBody | None = None
+
+    def body(self, log: PipelineLog) -> IdentityBody:
+        return log.identity_body(self.identity) if self.changed is None else self.changed
+
+    def position(self, log: PipelineLog, committed: Batch | None) -> Offsets:
+        """After the newest commit; before there is one, the first starts."""
+        if committed is not None:
+            return log.position_after(committed)
+        return {tp: at for tp, at in self.body(log).first.items() if is_of_shard(tp, log.shard)}
+
+    def resumed(self, log: PipelineLog, committed: Batch | None, unfinished: Batch | None = None) -> Resumed:
+        """Where the batch behind ``committed`` resumes.
+
+        :param unfinished: that batch, to be planned again: new partitions stay where its plan had them.
+        """
+
+        def log_end(tp: TopicPartition) -> int | None:
+            planned = None if committed is None or committed.is_cleaned else log.body(committed).ranges.get(tp)
+            return None if planned is None else planned.log_end
+
+        under = 1 if committed is None else committed.plan.identity
+        found = self.resumed_from(log, self.position(log, committed), under, log_end)
+        if unfinished is None or unfinished.plan.cluster_id != self.identity.cluster_id:
+            return found
+        former = log.body(unfinished).resume_from
+        return found._replace(
+            position={tp: at for tp, at in former.items() if not self.identity.is_ended(at)} | found.position
+        )
+
+    def resumed_from(
+        self, log: PipelineLog, position: Offsets, under: int, log_end: Callable[[TopicPartition], int | None]
+    ) -> Resumed:
+        starts = self.body(log).starts if self.identity.starts_at > under else {}
+        own = {tp: start for tp, start in starts.items() if is_of_shard(tp, log.shard)}
+        return resume(self.identity, own, position, under, log_end)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a run knows in one turn.
+
+    :ivar shard: the run's own.
+    """
+
+    run: RunKey
+    look: Look
+    airflow: Airflow
+    decided: Decided
+    shard: Shard
+
+    @property
+    def request(self) -> Request:
+        return self.look.request
+
+    @property
+    def log(self) -> PipelineLog:
+        return self.shard.log
+
+    @property
+    def identity(self) -> Identity:
+        return self.decided.identity
+
+    @property
+    def way_on(self) -> WayOn:
+        return ways_on(self.log.name, self.identity.number, self.run, self.airflow)
+
+    def shards(self) -> list[Shard]:
+        """The own shard as it was looked at, and the others now; Airflow's memory is of the own one."""
+        logs = self.log.of_shards(self.identity.shards)
+        return [self.shard if one is self.log else Shard(one, None, one.newest()) for one in logs]
