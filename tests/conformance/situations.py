@@ -159,7 +159,7 @@ def truncated(hands: Hands, topic: str) -> None:
 
 
 def cut_and_grown(hands: Hands, topic: str) -> None:
-    """As ``truncated``, and eight other records since: both ends of the log look as if nothing had been."""
+    """As ``truncated``, and eight other records since: both ends of the log look unchanged."""
     truncated(hands, topic)
     hands.produce(TopicPartition(topic, 0), [at(second) for second in range(8)])
 

@@ -206,7 +206,7 @@ _RULES = {
     "B": "Timestamps",
     "C": "Specific offsets",
     "D": "Group offsets",
-    "E": "Out of range, and logs that were cut",
+    "E": "Out of range, and truncated logs",
     "F": "Positions",
     "G": "Topics and partitions",
     "H": "Shards",
@@ -225,7 +225,7 @@ Where a batch starts and ends follows Flink's Kafka source and Kafka's own consu
 are those that Flink's `FlinkKafkaConsumer` 1.13.6 and `KafkaSource` gave on a broker, except where this package decides
 otherwise:
 
-- `GroupOffsets()` fails where the group has no offset and nothing says what then. Kafka would take `latest` and skip
+- `GroupOffsets()` fails where the group has no offset and `otherwise` is not set. Kafka would take `latest` and skip
   records.
 - Records that are gone fail the run, unless `on_data_loss` says otherwise.
 - Bugs of Flink are not reproduced: a partition whose offset is known never fails because of another one.
