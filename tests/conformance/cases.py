@@ -98,7 +98,7 @@ TIMESTAMPS = (
     Case("B8", "a time of deleted records is no data loss", log_4_to_10, {0: Range(4, 10)}, since(at(2))),
     Case("B9", "with the broker's time all records are late enough", appended_by_the_broker, {0: Range(0, 5)},
          since(at(20))),
-    Case("B10", "seconds are accepted, with a warning", log_4_to_10, {0: Range(4, 10)}, since(T // 1000), says="in seconds?"),
+    Case("B10", "seconds: a warning", log_4_to_10, {0: Range(4, 10)}, since(T // 1000), says="in seconds?"),
     Case("B12 J2", "a match in an open transaction is none", open_transaction, {0: Range(3, 3)}, since(at(3)),
          connection=COMMITTED),
     Case("B12", "read_uncommitted finds it", open_transaction, {0: Range(3, 5)}, since(at(3))),
@@ -188,7 +188,7 @@ OUT_OF_RANGE = (
          {**OR_EARLIEST, **RESET}, commits={0: EPOCH_0}),
     Case("E4", "an epoch from before a truncation", truncated, {0: Range(10, 10, again=5)},
          {**OR_EARLIEST, **RESET}, commits={0: EPOCH_0}, because=ONE_BROKER),
-    *(Case("E4", f"an epoch of before the log was cut and grew again, {what}", cut_and_grown,
+    *(Case("E4", f"an epoch from before a truncation, grown again, {what}", cut_and_grown,
            {0: Range(10, 18, again=5)}, how, commits={0: EPOCH_0}, because=ONE_BROKER)
       for what, how in (("reset", {**OR_LATEST, **RESET}), ("advance", ADVANCE))),
     Case("E4", "an epoch from before a truncation, grown again, by default", cut_and_grown,
