@@ -1,4 +1,4 @@
-"""``clean``: remove what no later run reads of old batches."""
+"""``clean``: remove objects of old batches that no later run reads."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.errors import InvalidRequest, shown
 def explain(call: Call) -> Answer:
     """The page of an error.
 
-    CODE is AKO-202, 202 or GroupMoved. Without it, all of them are listed.
+    CODE is AKO-202, 202 or GroupMoved. Without it, all errors are listed.
     """
     pages, code = _pages(), call["code"]
     if code is None:

@@ -1,7 +1,7 @@
 """The entry: find the command, run it, return an exit status.
 
-0 done, 1 refused because of the data or the group, 2 the request is wrong, 3 cluster or store could not be asked. What
-was asked for goes to standard output, messages go to standard error.
+0 done, 1 refused because of the data or the group, 2 the request is wrong, 3 cluster or store did not answer. Answers
+go to standard output, messages to standard error.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="airflow-kafka-offsets", prog_name=PROGRAM)
 def commands() -> None:
-    """Batches from Kafka to Spark: what a run would read, and what earlier ones did.
+    """Batches from Kafka to tables: what a run would read, and what earlier runs did.
 
-    A pipeline is changed by the conf of an Airflow run, which plan --conf tries. Only clean removes something. Exit
+    Only the conf of an Airflow run changes a pipeline; plan --conf is its dry run. Only clean removes anything. Exit
     status: 0 done, 1 refused because of the data or the group, 2 the request is wrong, 3 the cluster or the checkpoint
     location could not be asked.
     """

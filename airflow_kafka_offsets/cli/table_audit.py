@@ -41,7 +41,7 @@ def query(table: str, columns: Mapping[str, str | None], since: date | None = No
 
     :param columns: SQL expressions over the table ``t``, for topic, part, off, batch and day; the last two may be
         ``None``.
-    :param since: earlier days are not looked at.
+    :param since: earlier days are excluded.
     """
     day = f"CAST({columns['day']} AS DATE)"
     known = {name: sql for name, sql in columns.items() if sql is not None}

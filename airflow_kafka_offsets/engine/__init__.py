@@ -1,1 +1,1 @@
-"""One turn = look, decide, append. If the name was taken, a new turn."""
+"""One turn: read, decide, append. If another writer created the name first, a new turn."""

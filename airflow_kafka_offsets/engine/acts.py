@@ -1,6 +1,6 @@
 """A person's act: the conf of one run makes the next identity (STATE.md, *Acts*). The name of that identity decides.
 
-The values that it names have to be what request and world have, and nothing else may differ, in any shard.
+Its values have to match request, cluster, group and output, and nothing else may differ, in any shard.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def is_done(act: Conf, said: Mapping[str, Any], run: RunKey, log: PipelineLog, identity: Identity) -> bool:
-    """Whether this DAG run has carried it out before: a retry, or a clear weeks later.
+    """Whether this DAG run has carried out the act before: a retry, or a clear weeks later.
 
     :param said: the act as it was written.
     :raises ActStale: the identity that it replaces is not the current one.
@@ -118,7 +118,7 @@ def decide(turn: Turn, act: Conf, shards: Sequence[Shard]) -> Decided:
 
 
 def _wrong_values(named: Acknowledged, request: Request, found: Mapping[str | None, Difference]) -> Iterator[str]:
-    """What the act names, and is not so."""
+    """The values of the act that do not match."""
     if named.output is not None and named.output != (request.output or NO_OUTPUT):
         yield f"output {named.output!r} is named, and the DAG writes {request.output or NO_OUTPUT!r}"
     group = found.get("group")
@@ -131,7 +131,7 @@ def _wrong_values(named: Acknowledged, request: Request, found: Mapping[str | No
 
 
 def _acknowledge(new: Identity, named: Acknowledged) -> Identity:
-    """The identity with the values that the act names, but for the cluster."""
+    """The identity with the act's values, except the cluster."""
     behind = max(map(digits_of, (*named.batch, *named.log.values())), default=0)
     return replace(
         new,
@@ -148,7 +148,7 @@ def _acknowledge(new: Identity, named: Acknowledged) -> Identity:
 def _starts(
     look: Look, decided: Decided, shards: Sequence[Shard], reset: Reset, problems: list[str]
 ) -> dict[TopicPartition, Start]:
-    """Where the partitions start next; those that the reset does not name stay."""
+    """The starts that the reset sets; other partitions keep their position."""
     if look.request.window is not None:
         problems.append("A pipeline by window has no position to reset: clear a window's run to write it again.")
         return {}

@@ -1,4 +1,4 @@
-"""The first identity of a pipeline: what it is, and where every partition starts, whichever the first run reads."""
+"""The first identity of a pipeline: what it is, and where every partition starts, also unread ones."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def begin(
     """Create the first identity. ``None``: another run did so first.
 
     :param memory: the key that Airflow remembers.
-    :raises CheckpointLost: Airflow or the group knows batches, so there was a log, and no act gives them up.
-    :raises RefusedError: what the first batch would be refused for, before anything is written.
+    :raises CheckpointLost: Airflow or the group knows earlier batches, and no act accepts their loss.
+    :raises RefusedError: the first batch would be refused; nothing was written.
     """
     act = request.act
     named = act.acknowledge if act is not None and act.after == 0 and act.acknowledge is not None else Acknowledged()

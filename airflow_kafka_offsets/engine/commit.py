@@ -38,7 +38,7 @@ def commit(given: PlanReference, log: PipelineLog, kafka: Cluster) -> Committed:
 
     :raises ReadNotVerified: the report does not show that the batch is in the output. Nothing was committed, or the
         batch is committed and a later attempt may still write: the message says which.
-    :raises PlanReplaced: the batch has another plan by now, or the identity says something else about it.
+    :raises PlanReplaced: the batch has a newer plan, or the identity has changed.
     :raises DataLoss: a topic was re-created, or its log truncated, since the batch was planned.
     :raises ClusterChanged: the connection leads to another cluster than the plan's.
     :raises CheckpointLost: the log does not have the batch.
@@ -69,7 +69,7 @@ def commit(given: PlanReference, log: PipelineLog, kafka: Cluster) -> Committed:
 def needs_job(given: PlanReference, log: PipelineLog, kafka: Cluster) -> bool:
     """Whether a Spark job has to be submitted: not for a batch that verifies, in a retry or if its records are gone.
 
-    Else one whose records are there is written again, so that corrected code counts.
+    Otherwise it is rewritten if its records are there, so that corrected code counts.
     """
     if not given.starts_job or given.is_left:
         return given.starts_job

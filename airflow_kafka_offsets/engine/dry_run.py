@@ -23,7 +23,7 @@ from airflow_kafka_offsets.store.protocol import Store
 
 class Changes(NamedTuple):
     """
-    :ivar done: what the turn came to.
+    :ivar done: the result of the turn.
     :ivar lines: ``orders-3: 4711 → 5000, skipped 289``: where partitions resumed before and start now.
     """
 
@@ -61,7 +61,7 @@ def _lines(before: Offsets, done: ResolvedBatch) -> Iterator[str]:
 
 
 class DryStore:
-    """What is created is seen by this object alone. Nothing of the store behind it is deleted."""
+    """What is created is visible in this object only. Nothing is deleted from the store behind it."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.uri, self.driver_uri, self.is_remote = store, store.uri, store.driver_uri, store.is_remote
@@ -83,7 +83,7 @@ class DryStore:
 
 
 def dry_cluster(kafka: Cluster) -> Cluster:
-    """The same cluster. A commit to a group is refused where Kafka would, else it is seen by this object alone."""
+    """The same cluster. A commit to a group is refused where Kafka would, else visible in this object only."""
     return cast(Cluster, _DryCluster(kafka))
 
 

@@ -80,7 +80,7 @@ def attempt_rows(batch: Batch) -> list[dict[str, Any]]:
 
 
 def identity_rows(log: PipelineLog) -> list[dict[str, Any]]:
-    """Who decided what, when and why; the first one is the pipeline's begin."""
+    """Who decided what, when and why; the first one is the start of the pipeline."""
     newest = log.identity()
     numbers = range(1, newest.number + 1) if newest is not None else ()
     identities = together(log.store, *(partial(log.identity, number) for number in numbers))
@@ -127,7 +127,7 @@ def decision_row(decision: Decision) -> dict[str, Any]:
 def unfinished(log: PipelineLog, newest: Batch) -> list[Batch]:
     """The batches that are not committed, the oldest first: by window there may be many.
 
-    What was unfinished when the newest batch was planned is looked at again, and nothing else.
+    Only batches that were unfinished when the newest one was planned are read.
     """
     older = log.read_each(newest.first_plan.unfinished, lambda batch: batch)
     return [batch for batch in (*older, newest) if not batch.is_committed]
@@ -150,7 +150,7 @@ class Pipeline(NamedTuple):
 
 
 def pipelines(store: Store) -> list[Pipeline]:
-    """All pipelines, sorted by name. One that cannot be read hides no other."""
+    """All pipelines, sorted by name, also if one cannot be read."""
     folders = [name.rstrip("/") for name in store.list("") if name.endswith("/")]
     progress = Progress("look at pipelines", len(folders))
 

@@ -1,6 +1,6 @@
-"""World and request, compared with the pipeline's identity. Each difference is refused, with the conf that ends it.
+"""The pipeline's identity, compared with request, cluster, group and output. A difference is refused, with its conf.
 
-Group and Airflow's memory are looked at before the log, so that neither is ever ahead of it.
+Group and Airflow's memory are read before the log, so that neither is ever ahead of it.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ NO_OUTPUT = "none"
 @dataclass(frozen=True, slots=True)
 class Difference:
     """
-    :ivar word: in the conf that ends it; ``None``: no conf does.
+    :ivar word: in the conf that accepts it; ``None``: no conf does.
     :ivar value: what the conf has to name.
     :ivar lines: sentences with both values.
-    :ivar way: another way on than the conf.
+    :ivar way: what to do instead of the conf.
     """
 
     error: type[PipelineDiffers] | type[DataLoss]
@@ -54,7 +54,7 @@ class Difference:
 
 
 def differences(turn: Turn, shards: Sequence[Shard]) -> list[Difference]:
-    """What differs, in the order of STATE.md's table.
+    """The differences, in the order of STATE.md's table.
 
     :param shards: the logs to compare: the run's own; for an act, all; for a rewrite of a committed batch, none.
     """
@@ -140,13 +140,13 @@ def _output(request: Request, identity: Identity) -> Iterator[Difference]:
 
 
 def mirror_differences(group_id: str, group: Committed, decided: Decided, shard: Shard) -> list[Difference]:
-    """What the group holds that this log did not leave there."""
+    """Offsets of the group that this log did not write."""
     unknown = _unknown_batches(group_id, group, decided.identity, shard)
     return [*unknown, *_group(group_id, group, decided, shard)]
 
 
 def _unknown_batches(group_id: str | None, group: Committed, identity: Identity, shard: Shard) -> Iterator[Difference]:
-    """Batches of this pipeline that Airflow or the group knows, and the log does not: it is an older copy."""
+    """Batches of this pipeline that Airflow or the group knows and the log lacks: it is an older copy."""
     own = {mark.batch for tp, mark in marks_of(group).items()
            if shard.has(tp) and mark.pipeline == shard.log.pipeline_id}  # fmt: skip
     keys = {key for key in own if not shard.knows(key, identity.bases, committed=True)}
@@ -246,7 +246,7 @@ def acknowledged_value(difference: Difference) -> Any:
 def refusal(name: str, found: Sequence[Difference], way_on: Callable[..., str]) -> Exception:
     """The refusal of these differences.
 
-    :param way_on: makes the words with the conf to copy, of its acts.
+    :param way_on: words with the conf to copy, from its acts.
     """
     first, words = found[0], {d.word for d in found}
     acknowledge = {d.word: acknowledged_value(d) for d in found if d.word is not None}

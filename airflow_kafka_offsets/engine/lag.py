@@ -53,9 +53,9 @@ def position_of(log: PipelineLog, newest: Batch | None) -> Offsets:
 
 
 def lag_of_pipeline(log: PipelineLog, newest: Batch | None, kafka: Cluster, *, with_times: bool = True) -> Lag | None:
-    """By the position, over the partitions that the pipeline reads; before its first batch, over those that it found.
+    """From the position, over the partitions that the pipeline reads; before its first batch, over those that it found.
 
-    ``None``: it has no identity, goes by window, or the cluster is another one. A partition that the last run excluded
+    ``None``: it has no identity, reads by window, or the cluster is another one. A partition that the last run excluded
     is not read, nor a topic that it did not subscribe to.
 
     :param newest: its newest batch.
@@ -94,7 +94,7 @@ def lag_of_group(
     *,
     with_times: bool = True,
 ) -> Lag:
-    """By the group's committed offsets.
+    """From the group's committed offsets.
 
     :param with_times: as of :func:`lag_of_pipeline`.
     """

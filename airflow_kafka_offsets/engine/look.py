@@ -116,7 +116,7 @@ class Answers:
 
 
 class LookAgain(Exception):
-    """The log is newer than the look at the cluster."""
+    """The log is newer than the answers of the cluster."""
 
 
 class Look(Answers):
@@ -128,7 +128,7 @@ class Look(Answers):
 
     @cached_property
     def description(self) -> ClusterDescription:
-        """What is there of the subscription; :meth:`require_topics` says what is not."""
+        """The existing part of the subscription; :meth:`require_topics` names the missing one."""
         subscription = self.request.subscription
         if isinstance(subscription, TopicList):
             subscription = replace(subscription, all_exist=False)
@@ -240,9 +240,9 @@ def is_of_shard(tp: TopicPartition, shard: tuple[int, int] | None) -> bool:
 def take_snapshots(
     kafka: Cluster, partitions: Collection[TopicPartition], isolation_level: IsolationLevel
 ) -> dict[TopicPartition, PartitionSnapshot]:
-    """Both ends of each log, the start first: what is deleted in between makes it no shorter than it is.
+    """Both ends of each log, the start first: a deletion in between does not make it look shorter.
 
-    :raises ClusterUnavailable: a log was truncated between the two looks.
+    :raises ClusterUnavailable: a log was truncated in between.
     """
     log_starts = kafka.log_start_offsets(partitions)
     ends = kafka.end_offsets(partitions, isolation_level)

@@ -1,8 +1,8 @@
 """Makes the consumer group equal to the position (STATE.md, rule 6).
 
-The group only follows the log: it is never ahead of it, and what another consumer wrote there is never overwritten
-unasked. The order is the correctness: look at the group, look at the log, write, look at the log again. Kafka has no
-compare-and-set: a reset by a person between the look and the write is overwritten.
+The group is never ahead of the log, and offsets of another consumer are never overwritten unless a person accepts it.
+The order is the correctness: read the group, read the log, write, read the log again. Kafka has no compare-and-set: a
+reset between the read and the write is overwritten.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def mirror(log: PipelineLog, kafka: Cluster, committed: Batch, identity: Identit
 
     :param committed: a committed batch; later ones are looked for.
     :param identity: the current one, where it is known.
-    :raises GroupMoved: the group holds what this pipeline did not leave there; nothing is overwritten.
+    :raises GroupMoved: the group holds offsets that this pipeline did not write; nothing is overwritten.
     :raises CheckpointBehind: the group knows a later batch than the log.
     :raises GroupActive: the group has live members. The commit stands.
     """

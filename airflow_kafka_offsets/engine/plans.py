@@ -1,4 +1,4 @@
-"""The header of a plan, and the entry with it: by what it was planned, and what the output must have before it."""
+"""The header of a plan, and its entry: the identity and request behind it, and what the output must have before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine asks the Airflow around it. Without this courtesy nothing is lost and nothing is read twice."""
+"""What the engine asks Airflow. The promise does not depend on the answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Airflow(Protocol):
         """Who triggered this run; ``None``: a schedule, or not known."""
 
     def ways_past(self) -> str:
-        """What in the DAG would hold a person's run back, in a sentence; empty: nothing."""
+        """What in the DAG would keep a person's run from starting, in a sentence; empty: nothing."""
 
 
 class NoAirflow:

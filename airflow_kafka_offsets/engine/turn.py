@@ -1,6 +1,6 @@
-"""Resolve: which batch a run does, and what that batch reads (STATE.md, rules 1 to 4).
+"""Resolve: which batch a run has, and what that batch reads (STATE.md, rules 1 to 4).
 
-A turn looks at everything once and creates at most one entry. A run that loses the race for a name looks again.
+A turn reads everything once and creates at most one entry. A run that loses the race for a name starts another turn.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from airflow_kafka_offsets.request import Request
 
 _LOG = logging.getLogger(__name__)
 MOST_TURNS = 50
-"""Each lost race is another writer's progress; so many in a row have no cause but a store that answers wrongly."""
+"""Each lost race is another writer's progress; so many in a row mean that the store answers wrongly."""
 
 
 def resolve(
     request: Request, run: RunKey, log: PipelineLog, kafka: Cluster, airflow: Airflow
 ) -> ResolvedBatch | NoBatch:
-    """The batch that this run does: its own, the unfinished one, or the next one.
+    """The batch of this run: its own, the unfinished one, or the next one.
 
     :raises RefusedError: continuing would lose records or read them twice; each says what to do.
     :raises StoreUnavailable: other writers appended first, each time.
@@ -93,7 +93,7 @@ def _require_same(turn: Turn, shards: Sequence[Shard]) -> Identity | None:
     """The next identity, if ``on_data_loss`` accepts that topics ended.
 
     :param shards: those to compare; none for a committed batch, which is written again as it was.
-    :raises PipelineDiffers, DataLoss: world or request differ from the identity.
+    :raises PipelineDiffers, DataLoss: something differs from the identity.
     """
     request, identity = turn.request, turn.identity
     found = differences(turn, shards)
@@ -198,7 +198,7 @@ def _continue(turn: Turn, batch: Batch) -> ResolvedBatch | None:
 
 
 def _write_again(turn: Turn, batch: Batch) -> ResolvedBatch | NoBatch | None:
-    """A cleared run writes the batch that it committed again (rule 3)."""
+    """A cleared run rewrites the batch that it committed (rule 3)."""
     plan, identity = batch.plan, turn.identity
     if batch.is_cleaned:
         return NoBatch(f"{batch} is committed and was cleaned; nothing is written.")

@@ -27,13 +27,13 @@ from airflow_kafka_offsets.request import Request
 from airflow_kafka_offsets.times import iso
 
 FUTURE_MS = 3_600_000
-"""A record later than this does not decide where a window ends: one wrong clock would hide all that follows."""
+"""A record later than this does not set a window's end: one wrong clock would hide all records behind it."""
 
 
 def find_window(request: Request, log: PipelineLog, newest: Batch | None) -> Batch | None:
     """The batch that has the request's window; ``None``: it is not planned.
 
-    :param newest: looked at before ``windows/``, so that only the newest batch can ever lack its name there.
+    :param newest: read before ``windows/``, so that only the newest batch can ever lack its name there.
     """
     assert request.window is not None
     if newest is not None and newest.first_plan.window is not None and not newest.is_committed:
@@ -137,7 +137,7 @@ def _in_log(look: Look, cut: Offsets) -> dict[TopicPartition, int]:
 
 
 def replan_window(turn: Turn, batch: Batch) -> PlanBody:
-    """The window once more, between the cuts of its first plan: only its start moves, up to its end at most.
+    """Plan the window again, between the cuts of its first plan: only its start moves, up to its end at most.
     Kept are decisions that cannot be found again: hidden records, and those lost behind the first plan's end.
 
     :raises DataLoss: records are gone, and ``on_data_loss`` is ``fail``.
@@ -162,7 +162,7 @@ def replan_window(turn: Turn, batch: Batch) -> PlanBody:
 def _plan_between(
     turn: Turn, resume_from: Offsets, ends: Offsets, refused: list[Decision], kept: Sequence[Decision] = ()
 ) -> PlanBody:
-    """What is left between two cuts.
+    """The plan body between two cuts.
 
     :param refused: what is lost besides, and ``on_data_loss`` decides about; ``kept``: what was accepted before.
     """

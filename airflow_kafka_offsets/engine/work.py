@@ -1,4 +1,4 @@
-"""What a resolve hands on: the arguments of one Spark job, and what the commit has to know."""
+"""The result of resolve: the arguments of one Spark job, and what the commit needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_kafka_offsets.times import iso
 
 @dataclass(frozen=True, slots=True)
 class NoBatch:
-    """There is nothing to do; the tasks behind resolve are skipped."""
+    """There is nothing to do; the tasks after resolve are skipped."""
 
     summary: str
 
@@ -28,9 +28,9 @@ class PlanReference:
     """The XCom ``plan``: which plan this run gave to Spark.
 
     :ivar starts_job: whether a Spark job has to run.
-    :ivar is_rewrite: the batch is committed, and this run writes it again.
+    :ivar is_rewrite: the batch is committed, and this run rewrites it.
     :ivar is_left: the batch is committed and its records are gone: the job only looks whether its rows are there.
-    :ivar is_retry: an earlier try planned it, and no clear has come since: what it has written counts.
+    :ivar is_retry: an earlier try planned it, without a clear since: its rows count.
     :ivar job: the digest of the job object; ``None``: the job is the user's own.
     :ivar by_window: other batches of the pipeline may be written at the same time.
     """
@@ -70,7 +70,7 @@ class PlanReference:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedBatch:
-    """A batch that this run does.
+    """The batch of this run.
 
     :ivar starts_job: whether a Spark job has to run.
     :ivar is_left: the batch is committed and its records are gone: the job only looks whether its rows are there.
@@ -136,9 +136,9 @@ class ResolvedBatch:
         return words if self.starts_job and not self.is_left else [*words, "--nothing-to-do"]
 
     def offset_options(self) -> Mapping[str, str]:
-        """``assign``, ``starting_offsets`` and ``ending_offsets`` as JSON, for jobs that know nothing of this package.
+        """``assign``, ``starting_offsets`` and ``ending_offsets`` as JSON, for jobs that do not use this package.
 
-        Empty for a batch with skips inside, which only a job that filters can do.
+        Empty for a batch with skips inside: a plain job would read them.
         """
         if self.body.skips:
             return {}
