@@ -54,7 +54,7 @@ def commands() -> None:
 
     Only the conf of an Airflow run changes a pipeline; plan --conf is its dry run. Only clean removes anything. Exit
     status: 0 done, 1 refused because of the data or the group, 2 the request is wrong, 3 the cluster or the checkpoint
-    location could not be asked.
+    location did not answer.
     """
 
 

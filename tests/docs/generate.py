@@ -132,7 +132,7 @@ _COMMAND_LINE = """\
   [Acts](acts.md).
 - `--output json` prints JSON alone on standard output. Messages go to standard error.
 - Exit status: 0 done; 1 refused because of the data or the group; 2 the request is wrong; 3 the cluster or the
-  checkpoint location could not be asked.
+  checkpoint location did not answer.
 - A pipeline is named as its DAG names it, by default `<dag>.<task group>`; a shard as `orders/0-of-4`.
 - Completion for bash: `eval "$(_KAFKA_OFFSETS_COMPLETE=bash_source kafka-offsets)"`; `zsh_source` and `fish_source`
   likewise.
