@@ -181,7 +181,7 @@ def other_log(batch: Batch) -> DataLoss:
 
 
 def _require_join(log: PipelineLog, batch: Batch, body: PlanBody) -> None:
-    """:raises PlanReplaced: in sequence, the plan does not resume where the batch before it has ended."""
+    """:raises PlanReplaced: in sequence, the plan does not start where the previous batch ended."""
     plan = batch.plan
     if plan.window is not None:
         return

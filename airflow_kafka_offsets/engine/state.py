@@ -21,7 +21,7 @@ from airflow_kafka_offsets.request import Request
 class Shard:
     """One shard's log; a pipeline without ``shard=`` has one.
 
-    :ivar memory: the key that Airflow remembers, looked at before the log.
+    :ivar memory: the key that Airflow remembers, read before the log.
     :ivar newest: the newest batch of the log.
     """
 
@@ -70,7 +70,7 @@ class Decided:
         return {tp: at for tp, at in self.body(log).first.items() if is_of_shard(tp, log.shard)}
 
     def resumed(self, log: PipelineLog, committed: Batch | None, unfinished: Batch | None = None) -> Resumed:
-        """Where the batch behind ``committed`` resumes.
+        """Where the batch after ``committed`` resumes.
 
         :param unfinished: that batch, to be planned again: new partitions stay where its plan had them.
         """
