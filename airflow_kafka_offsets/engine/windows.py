@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -50,14 +51,12 @@ def require_free(request: Request, identity: Identity, covered: Covered) -> None
     if taken := covered.overlapping(window):
         parts = covered.free(window)
         free = ", ".join(map(words_of, parts)) or "nothing"
-        bounds = f'["{iso(parts[0][0])}", "{iso(parts[0][1])}"]' if parts else ""
+        conf = json.dumps({"kafka_offsets": {"window": list(map(iso, parts[0]))}}) if parts else ""
         raise WindowRefused(
             what,
             f"It overlaps {', '.join(words_of((s.start_ms, s.end_ms)) for s in taken[:3])}, which is planned; "
             f"free: {free}.",
-            f'Trigger a run with the conf {{"kafka_offsets": {{"window": {bounds}}}}}'
-            if parts
-            else "Clear the runs of these windows to rewrite them.",
+            f"Trigger a run with this conf:\n{conf}" if conf else "Clear the runs of these windows to rewrite them.",
         )
     if window[1] > request.now_ms:
         raise WindowRefused(what, f"It has not ended: it is {iso(request.now_ms)}.", "Run it once its end has passed.")
