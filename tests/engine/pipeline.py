@@ -11,10 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.engine.commit import Committed, commit
 from airflow_kafka_offsets.engine.turn import resolve
 from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
+from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.json_columns import to_columns
 from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
@@ -166,6 +169,12 @@ class Pipeline:
     def drive(self, work: ResolvedBatch, output: str | None = None, job: str | None = None) -> None:
         """A driver that does all that was planned."""
         self.report(work, self.begin(work, output, job), None, output, job)
+
+
+def refused(pipeline: Pipeline, **changed: Any) -> KafkaOffsetsError:
+    with pytest.raises(KafkaOffsetsError) as error:
+        pipeline.resolve(**changed)
+    return error.value
 
 
 def conf_of(after: int, pipeline: str = "orders", **acts: Any) -> dict[str, Any]:

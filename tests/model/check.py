@@ -15,9 +15,10 @@ from airflow_kafka_offsets.log.identity import Identity, identity_body_from_dict
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.store.memory import MemoryStore
 from airflow_kafka_offsets.store.objects import decode
+from tests.model.deployment import Pipeline, batches_in, identities_in
 from tests.model.driver import Row
 from tests.model.stepping import T0, UNIT_MS
-from tests.model.world import Pipeline, Place, World, batches_in, identities_in
+from tests.model.world import Place, World
 
 _RESET = re.compile(r"reset, identity ([0-9]+)")
 

@@ -10,6 +10,7 @@ from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from airflow_kafka_offsets.log.clean import clean as clean_log
 from airflow_kafka_offsets.log.entries import Plan
 from airflow_kafka_offsets.plan.body import Offsets
+from tests.model.deployment import Pipeline, batches_in
 from tests.model.driver import Row
 from tests.model.stepping import T0, UNIT_MS, Program, SteppingStore, epoch_of
 
@@ -277,8 +278,6 @@ def kill_all(world: World) -> None:
 
 
 def replace_log(world: World, copy: dict[str, bytes] | None) -> None:
-    from tests.model.world import batches_in
-
     world.counts["lost log" if copy is None else "older log"] += 1
     pipeline, then = world.pipeline, {}
     for log in pipeline.logs():
@@ -310,8 +309,6 @@ def replace_log(world: World, copy: dict[str, bytes] | None) -> None:
 
 
 def _positions(world: World) -> Iterator[Offsets]:
-    from tests.model.world import batches_in
-
     log = world.pipeline.logs()[0]
     if (first := log.identity(1) if world.identities() else None) is not None:
         yield log.identity_body(first).first
@@ -330,8 +327,6 @@ def _tear(world: World, plan: Plan) -> None:
 
 def deploy_copy(world: World) -> None:
     """The DAG is copied into another environment, with its own checkpoint location, and the same cluster and table."""
-    from tests.model.world import Pipeline
-
     if world.true_output is None or world.true_output not in world.tables.owners:
         return
     if world.copied is None:

@@ -26,7 +26,8 @@ from tests.model.driver import Row, Stopped
 from tests.model.stepping import T0, UNIT_MS
 
 if TYPE_CHECKING:
-    from tests.model.world import Run, World
+    from tests.model.deployment import Run
+    from tests.model.world import World
 
 THEMES = (
     "topics", "truncation", "transactions", "compaction", "subscriptions", "clears", "resets", "group", "members",

@@ -12,7 +12,8 @@ from airflow_kafka_offsets.engine import windows
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from tests.model import happenings, people
 from tests.model.check import check
-from tests.model.world import Kind, Run, World
+from tests.model.deployment import Run
+from tests.model.world import Kind, World
 
 STEPS = 3000
 

@@ -31,10 +31,13 @@ from airflow_kafka_offsets.engine import (
 from airflow_kafka_offsets.log import clean, entries, pipeline_log
 from airflow_kafka_offsets.log import identity as log_identity
 from airflow_kafka_offsets.plan import body, window
-from tests.model import scenes
+from tests.model import scenes_of_acts as of_acts
+from tests.model import scenes_of_batches as of_batches
+from tests.model import scenes_of_logs as of_logs
 from tests.model.driver import RULES
 from tests.model.run import run_world
-from tests.model.scenes import Scene, play
+from tests.model.scene import Scene
+from tests.model.scenes import play
 from tests.model.world import Kind
 
 Edit = tuple[Any, str, str]
@@ -54,7 +57,6 @@ def _without(function: Any, text: str, instead: str, where: Callable[[Scene], No
     return Twin(((function, text, instead),), where)
 
 
-_s = scenes
 _NOT_NAMED: tuple[Edit, ...] = (
     (acts.decide, "problems += [line for difference in left() for line in difference.lines]", "pass"),
     (
@@ -66,66 +68,66 @@ _NOT_NAMED: tuple[Edit, ...] = (
 )
 BOTH: dict[str, Twin] = {
     "commits without verified reads": _without(commit._verified, "if problems:", "if False:"),
-    "neither drivers look again, nor tables fence": Twin(("look", "fence"), _s.driver_is_overtaken_by_another_plan),
+    "neither drivers look again, nor tables fence": Twin(("look", "fence"), of_batches.driver_is_overtaken_by_another_plan),
     "planned again under a new key": _without(plans.later_plan, "if moved else old.key", "if True else old.key"),
-    "commits a plan that was replaced": _without(commit._current, "batch.plan.plan_id != given.plan_id", "False", _s.plan_is_replaced_under_a_job_without_report),
-    "drivers do not look at commits": Twin(("committed", "fence"), _s.driver_begins_after_the_commit),
-    "commit does not verify again": _without(commit.commit, "_verified(given, log, batch, body)  # an attempt", "pass  # an attempt", _s.driver_begins_beside_the_commit),
-    "a rewrite keeps the plan's id": _without(plans.rewritten, "plan_id=secrets.token_hex(8)", "plan_id=plan.plan_id", _s.rewrite_that_writes_nothing),
-    "a verified batch is not written again": _without(turn._continue, 'gone == "expired" and', "", _s.job_is_corrected_before_the_commit),
-    "a verified batch whose records expired is planned again": _without(turn._continue, 'gone == "expired" and', "False and", _s.verified_batch_expires),
-    "commit takes a report of another job": _without(commit._verified, "report.job != given.job", "False", _s.driver_of_an_earlier_job_is_late),
-    "what does not verify is left": _without(turn._write_again, "if plan.require_report and not verdict.is_verified:", "if False:", _s.batch_that_does_not_verify_expires),
+    "commits a plan that was replaced": _without(commit._current, "batch.plan.plan_id != given.plan_id", "False", of_batches.plan_is_replaced_under_a_job_without_report),
+    "drivers do not look at commits": Twin(("committed", "fence"), of_batches.driver_begins_after_the_commit),
+    "commit does not verify again": _without(commit.commit, "_verified(given, log, batch, body)  # an attempt", "pass  # an attempt", of_batches.driver_begins_beside_the_commit),
+    "a rewrite keeps the plan's id": _without(plans.rewritten, "plan_id=secrets.token_hex(8)", "plan_id=plan.plan_id", of_batches.rewrite_that_writes_nothing),
+    "a verified batch is not written again": _without(turn._continue, 'gone == "expired" and', "", of_batches.job_is_corrected_before_the_commit),
+    "a verified batch whose records expired is planned again": _without(turn._continue, 'gone == "expired" and', "False and", of_batches.verified_batch_expires),
+    "commit takes a report of another job": _without(commit._verified, "report.job != given.job", "False", of_batches.driver_of_an_earlier_job_is_late),
+    "what does not verify is left": _without(turn._write_again, "if plan.require_report and not verdict.is_verified:", "if False:", of_batches.batch_that_does_not_verify_expires),
     "the output is not compared": _without(identity._output, "if then != now:", "if False:", "outputs,typos"),
-    "commit does not look at the identity": _without(commit._require_identity, "if identity is not None and", "if False and", _s.output_is_acknowledged_before_the_commit),
-    "nor after the commit": _without(commit.commit, "None if is_rewrite else _require_identity(log, batch)", "log.identity()", _s.output_is_acknowledged_beside_the_commit),
+    "commit does not look at the identity": _without(commit._require_identity, "if identity is not None and", "if False and", of_acts.output_is_acknowledged_before_the_commit),
+    "nor after the commit": _without(commit.commit, "None if is_rewrite else _require_identity(log, batch)", "log.identity()", of_acts.output_is_acknowledged_beside_the_commit),
     "a topic that ended is not noticed": _without(identity._topics, "    if lines:", "    if False:", "topics"),
-    "commit does not look at topic ids": _without(commit._require_same_logs, 'if gone == "other log":', "if False:", _s.topic_is_recreated_before_the_read),
-    "a rewrite that has read another topic is left": _without(turn._write_again, 'if gone == "other log" and', "if False and", _s.topic_is_recreated_before_a_rewrite_reads),
-    "truncated logs are not noticed": _without(look.Answers.truncated, "return {tp: end", "return {} and {tp: end", _s.log_is_truncated_behind_the_driver),
-    "plans do not take skips": _without(sequence.skips_in, "identity.skipped(tp, position[tp].topic_id)", "()", _s.skipped_record_is_left_out),
-    "an unfinished batch stays as the old identity had it": _without(turn._continue, "or skips_in(identity, body.ranges, body.resume_from) != body.skips", "", _s.skipped_record_is_left_out),
-    "the table has no owner": Twin(("owner", "behind"), _s.another_environment),
-    "the first look at the identity is the last": _without(pipeline_log.PipelineLog.identity, "return self.identity()", "pass", _s.two_first_runs),
+    "commit does not look at topic ids": _without(commit._require_same_logs, 'if gone == "other log":', "if False:", of_batches.topic_is_recreated_before_the_read),
+    "a rewrite that has read another topic is left": _without(turn._write_again, 'if gone == "other log" and', "if False and", of_batches.topic_is_recreated_before_a_rewrite_reads),
+    "truncated logs are not noticed": _without(look.Answers.truncated, "return {tp: end", "return {} and {tp: end", of_batches.log_is_truncated_behind_the_driver),
+    "plans do not take skips": _without(sequence.skips_in, "identity.skipped(tp, position[tp].topic_id)", "()", of_acts.skipped_record_is_left_out),
+    "an unfinished batch stays as the old identity had it": _without(turn._continue, "or skips_in(identity, body.ranges, body.resume_from) != body.skips", "", of_acts.skipped_record_is_left_out),
+    "the table has no owner": Twin(("owner", "behind"), of_logs.another_environment),
+    "the first look at the identity is the last": _without(pipeline_log.PipelineLog.identity, "return self.identity()", "pass", of_batches.two_first_runs),
 }  # fmt: skip
 TWINS: dict[Kind, dict[str, Twin]] = {
     "sequence": {
         **BOTH,
-        "an act accepts whatever differs": Twin(_NOT_NAMED, _s.act_names_the_output_in_staging),
-        "an act may leave differences": _without(acts.decide, "problems += [line for difference in left() for line in difference.lines]", "pass", _s.reset_while_a_topic_was_recreated),
-        "an act looks at its own shard only": _without(state.Turn.shards, "for one in logs]", "for one in logs if one is self.log]", _s.reset_of_one_shard_while_another_ones_topic_was_recreated),
-        "a conf is carried out by each clear": _without(acts.is_done, "if then is not None and then.is_by(run):\n            return True", "pass\n    return False", _s.act_is_clicked_twice_and_cleared),
-        "a refused act prints the rest only": _without(acts.decide, '{**acts.get("acknowledge", {}), **everything}', "everything", _s.act_names_all_that_differs),
+        "an act accepts whatever differs": Twin(_NOT_NAMED, of_acts.act_names_the_output_in_staging),
+        "an act may leave differences": _without(acts.decide, "problems += [line for difference in left() for line in difference.lines]", "pass", of_acts.reset_while_a_topic_was_recreated),
+        "an act looks at its own shard only": _without(state.Turn.shards, "for one in logs]", "for one in logs if one is self.log]", of_acts.reset_of_one_shard_while_another_ones_topic_was_recreated),
+        "a conf is carried out by each clear": _without(acts.is_done, "if then is not None and then.is_by(run):\n            return True", "pass\n    return False", of_acts.act_is_clicked_twice_and_cleared),
+        "a refused act prints the rest only": _without(acts.decide, '{**acts.get("acknowledge", {}), **everything}', "everything", of_acts.act_names_all_that_differs),
         "the cluster is not compared": _without(identity._cluster, "if then != now and", "if False and", "staging,migration"),
         "the shard count is not compared": _without(identity._other_pipeline, "if shards != identity.shards:", "if False:", "shards"),
-        "nobody looks for the last key with rows": Twin(("expects before", "expects after"), _s.table_is_rolled_back_before_the_next_batch),
-        "drivers look for it only before": Twin(("expects after",), _s.table_is_rolled_back_below_the_driver),
-        "a rewrite does not look for it": _without(plans.rewritten, "expects=kept_expectation(turn.identity, plan)", "expects=None", _s.table_is_rolled_back_before_a_clear),
-        "a rewrite looks for keys behind its own": _without(plans.rewritten, "newest=False", "newest=True", _s.next_batch_is_written_beside_a_rewrite),
-        "drivers do not look for keys behind": Twin(("behind",), _s.log_is_an_older_copy_that_only_the_table_knows),
-        "a rewrite goes into the new output": _without(turn._write_again, "or plan.output != identity.output", "", _s.cleared_run_of_an_output_that_is_left),
+        "nobody looks for the last key with rows": Twin(("expects before", "expects after"), of_logs.table_is_rolled_back_before_the_next_batch),
+        "drivers look for it only before": Twin(("expects after",), of_logs.table_is_rolled_back_below_the_driver),
+        "a rewrite does not look for it": _without(plans.rewritten, "expects=kept_expectation(turn.identity, plan)", "expects=None", of_logs.table_is_rolled_back_before_a_clear),
+        "a rewrite looks for keys behind its own": _without(plans.rewritten, "newest=False", "newest=True", of_logs.next_batch_is_written_beside_a_rewrite),
+        "drivers do not look for keys behind": Twin(("behind",), of_logs.log_is_an_older_copy_that_only_the_table_knows),
+        "a rewrite goes into the new output": _without(turn._write_again, "or plan.output != identity.output", "", of_acts.cleared_run_of_an_output_that_is_left),
         "partitions that are not asked for lose their offset": _without(body.PlanBody.position_after, "dict(self.resume_from)", "{}"),
-        "first starts only of what the first run reads": _without(begin.begin, "partitions = look.description.partitions", "partitions = look.asked", _s.partition_is_excluded_from_the_first_batch),
-        "the mirror does not look again": _without(mirror.mirror, "if later is None or not later.is_committed:", "if True:", _s.mirror_is_overtaken),
-        "the group's offsets at the start are not kept": _without(begin.begin, "IdentityBody(first, held)", "IdentityBody(first, {})", _s.group_that_was_there_is_kept),
-        "a group that was moved is overwritten": _without(identity.unexpected_offsets, "and committed.offset != position[tp].offset", "and False", _s.group_was_moved),
-        "the group is looked at after the log": Twin(((turn._look_and_act, "airflow.last_planned_key(), look.group", "airflow.last_planned_key(), None"),), _s.group_is_looked_at_before_the_log),
-        "a start is applied by each plan": Twin(((log_identity.resume, "start.identity > planned_under and", ""), (state.Decided.resumed_from, "if self.identity.starts_at > under else {}", "")), _s.act_is_clicked_twice_and_cleared),
-        "a start moves back what was read since": _without(log_identity.resume, "to.offset > at.offset or start.allow_duplicates", "True", _s.batch_is_committed_beside_a_reset),
-        "a reset leaves the unfinished batch": _without(turn._continue, "or identity.reset_at > plan.identity", "", _s.reset_makes_a_large_batch_smaller),
-        "a plan again forgets where new partitions started": _without(sequence.plan_sequence, "turn.log, committed, unfinished)", "turn.log, committed)", _s.new_partition_is_planned_again),
-        "topics of another cluster are found by name later": _without(log_identity.resume, "identity.topics.get(tp.topic, at.topic_id)", "None", _s.topic_of_the_new_cluster_is_recreated),
-        "topics of another cluster are those of the act's subscription": _without(acts.decide, "{*known, *body.starts, *look.description.partitions}", "look.description.partitions", _s.cluster_is_named_by_a_run_that_subscribes_to_less),
-        "an ended topic lives on on the new cluster": _without(log_identity.resume, "if at is not None and not identity.is_ended(at):", "if at is not None:", _s.topic_had_ended_before_the_cluster_was_replaced),
-        "topics are not asked for again": _without(identity._topics, "look.confirm(names)", "pass", _s.topic_is_created_between_two_looks),
+        "first starts only of what the first run reads": _without(begin.begin, "partitions = look.description.partitions", "partitions = look.asked", of_acts.partition_is_excluded_from_the_first_batch),
+        "the mirror does not look again": _without(mirror.mirror, "if later is None or not later.is_committed:", "if True:", of_acts.mirror_is_overtaken),
+        "the group's offsets at the start are not kept": _without(begin.begin, "IdentityBody(first, held)", "IdentityBody(first, {})", of_acts.group_that_was_there_is_kept),
+        "a group that was moved is overwritten": _without(identity.unexpected_offsets, "and committed.offset != position[tp].offset", "and False", of_acts.group_was_moved),
+        "the group is looked at after the log": Twin(((turn._look_and_act, "airflow.last_planned_key(), look.group", "airflow.last_planned_key(), None"),), of_acts.group_is_looked_at_before_the_log),
+        "a start is applied by each plan": Twin(((log_identity.resume, "start.identity > planned_under and", ""), (state.Decided.resumed_from, "if self.identity.starts_at > under else {}", "")), of_acts.act_is_clicked_twice_and_cleared),
+        "a start moves back what was read since": _without(log_identity.resume, "to.offset > at.offset or start.allow_duplicates", "True", of_acts.batch_is_committed_beside_a_reset),
+        "a reset leaves the unfinished batch": _without(turn._continue, "or identity.reset_at > plan.identity", "", of_acts.reset_makes_a_large_batch_smaller),
+        "a plan again forgets where new partitions started": _without(sequence.plan_sequence, "turn.log, committed, unfinished)", "turn.log, committed)", of_acts.new_partition_is_planned_again),
+        "topics of another cluster are found by name later": _without(log_identity.resume, "identity.topics.get(tp.topic, at.topic_id)", "None", of_acts.topic_of_the_new_cluster_is_recreated),
+        "topics of another cluster are those of the act's subscription": _without(acts.decide, "{*known, *body.starts, *look.description.partitions}", "look.description.partitions", of_acts.cluster_is_named_by_a_run_that_subscribes_to_less),
+        "an ended topic lives on on the new cluster": _without(log_identity.resume, "if at is not None and not identity.is_ended(at):", "if at is not None:", of_acts.topic_had_ended_before_the_cluster_was_replaced),
+        "topics are not asked for again": _without(identity._topics, "look.confirm(names)", "pass", of_acts.topic_is_created_between_two_looks),
         "keys without random bits": Twin(((plans._new_key, "secrets.token_hex(6)", '"0" * 12'), (plans._new_key, "turn.log.shard", "None")), "losses"),
-        "Airflow's memory is not asked": _without(identity._unknown_batches, "shard.memory is not None and", "False and", _s.log_is_an_older_copy),
-        "memory is asked after the log": Twin(((turn._look_and_act, "Shard(log, memory, log.newest())", "(lambda newest: Shard(log, airflow.last_planned_key(), newest))(log.newest())"),), _s.another_run_plans_between_the_looks_at_memory_and_log),
-        "a batch without records needs no job, whatever it had": _without(entries.Batch.has_records.fget, "any(plan.offsets for plan in self.plans)", "bool(self.plan.offsets)", _s.older_log_with_an_unfinished_batch_expires),
-        "a lost log is not noticed": _without(begin.begin, "if not known <= {*named.batch} or", "if False or", _s.log_is_lost_behind_a_group),
-        "keys begin anew after a lost log": _without(acts._acknowledge, "if behind > new.bases[-1]", "if False", _s.log_is_lost_and_nothing_remembers_it),
-        "a planner with a bug, and the commit does not check where a plan resumes": Twin(((sequence.plan_sequence, "position = resumed.position", "position = {tp: at._replace(offset=at.offset + (committed is not None)) for tp, at in resumed.position.items()}"), (commit._require_join, "if apart:", "if False:")), _s.next_batch_is_written_beside_a_rewrite),
-        "clean removes headers": Twin(((clean._names, 'if "-" in name', ""), "behind"), _s.cleaned_planner_wakes_up),
+        "Airflow's memory is not asked": _without(identity._unknown_batches, "shard.memory is not None and", "False and", of_logs.log_is_an_older_copy),
+        "memory is asked after the log": Twin(((turn._look_and_act, "Shard(log, memory, log.newest())", "(lambda newest: Shard(log, airflow.last_planned_key(), newest))(log.newest())"),), of_logs.another_run_plans_between_the_looks_at_memory_and_log),
+        "a batch without records needs no job, whatever it had": _without(entries.Batch.has_records.fget, "any(plan.offsets for plan in self.plans)", "bool(self.plan.offsets)", of_logs.older_log_with_an_unfinished_batch_expires),
+        "a lost log is not noticed": _without(begin.begin, "if not known <= {*named.batch} or", "if False or", of_logs.log_is_lost_behind_a_group),
+        "keys begin anew after a lost log": _without(acts._acknowledge, "if behind > new.bases[-1]", "if False", of_logs.log_is_lost_and_nothing_remembers_it),
+        "a planner with a bug, and the commit does not check where a plan resumes": Twin(((sequence.plan_sequence, "position = resumed.position", "position = {tp: at._replace(offset=at.offset + (committed is not None)) for tp, at in resumed.position.items()}"), (commit._require_join, "if apart:", "if False:")), of_logs.next_batch_is_written_beside_a_rewrite),
+        "clean removes headers": Twin(((clean._names, 'if "-" in name', ""), "behind"), of_batches.cleaned_planner_wakes_up),
     },
     "window": {
         **BOTH,
@@ -135,7 +137,7 @@ TWINS: dict[Kind, dict[str, Twin]] = {
         "records of the future decide": _without(windows.plan_window, "if o != future.get(tp)", ""),
         "empty windows leave no batch": Twin(((turn._plan_next_window, "    number = 1 if", "    if not body.offsets:\n        return NoBatch('')\n    number = 1 if"),)),
         "clean removes what is not committed": Twin(((clean.clean, "is_old = batch.is_closed and batch.commits[-1].at_ms < before_ms", "is_old = True"), (clean.clean, "batch.is_cleaned or", "True or"))),
-        "cuts of truncated logs stay where they were": _without(windows._in_log, "| look.truncated(known)", "", _s.log_is_truncated_below_a_cut),
+        "cuts of truncated logs stay where they were": _without(windows._in_log, "| look.truncated(known)", "", of_batches.log_is_truncated_below_a_cut),
         "a cut on the log start hides nothing": _without(windows._hidden, "if first.get(tp, answer) >= answer and", "if False and"),
         "what a cut hid is not kept by later plans": _without(windows.replan_window, 'd.kind == "hidden" or', ""),
         "old stretches are forgotten": Twin(((windows.require_free, "len(covered.stretches) >= MOST_STRETCHES and", "False and"), (window.with_window, "return tuple(sorted([*others", "return tuple(sorted([*others[-1:]"))),

@@ -14,7 +14,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -22,96 +21,30 @@ from airflow_kafka_offsets.engine.commit import commit, needs_job
 from airflow_kafka_offsets.engine.dry_run import resolve_and_compare
 from airflow_kafka_offsets.engine.identity import Decided
 from airflow_kafka_offsets.engine.look import Answers
-from airflow_kafka_offsets.engine.marks import mark_of
 from airflow_kafka_offsets.engine.turn import resolve
-from airflow_kafka_offsets.engine.work import NoBatch, PlanReference, ResolvedBatch
+from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
 from airflow_kafka_offsets.errors import KafkaOffsetsError, StoreDamaged, WindowRefused
-from airflow_kafka_offsets.kafka_values import CommittedOffset, RunKey, TopicPartition, by_topic
-from airflow_kafka_offsets.log.entries import Batch, Plan, entry_from_dict
-from airflow_kafka_offsets.log.identity import Identity, Start, identity_body_from_dict, identity_from_dict
+from airflow_kafka_offsets.kafka_values import CommittedOffset, RunKey, TopicPartition
+from airflow_kafka_offsets.log.entries import Batch, Plan
+from airflow_kafka_offsets.log.identity import Identity, Start
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.reports import verify
-from airflow_kafka_offsets.offsets import GroupOffsets, Timestamp
-from airflow_kafka_offsets.plan.body import Offset, Offsets, PlanBody, body_from_dict
-from airflow_kafka_offsets.request import Request, RunContext, parse_request
+from airflow_kafka_offsets.offsets import GroupOffsets
+from airflow_kafka_offsets.plan.body import Offset, PlanBody, body_from_dict
 from airflow_kafka_offsets.store.memory import MemoryStore
 from airflow_kafka_offsets.store.objects import decode
-from tests.model import people
+from tests.model import people, watch
+from tests.model.asking import request_of
+from tests.model.deployment import AirflowOf, Pipeline, Run, batches_in, identities_in
 from tests.model.driver import Driver, Job, Row, Stopped, Tables, run_plain_job
 from tests.model.stepping import T0, UNIT_MS, Program, SteppingCluster, SteppingStore, program
 
 Kind = Literal["sequence", "window"]
 Place = tuple[str, TopicPartition, int]
 """(origin of the topic, partition, offset)."""
-_IDENTITY = re.compile(r"[^/]+/pipeline/([0-9]+)\.json")
-_ENTRY = re.compile(r"(.*)/batches/[0-9]{8}/[0-9]{10}/([0-9]+)\.json")
 
 
 _CLEARS = itertools.count()  # a run that resolves again was cleared
-
-
-@dataclass
-class Pipeline:
-    """A deployment of the DAG: in one environment, with one checkpoint location.
-
-    :ivar memory: the keys that Airflow remembers, by ``pipeline_id`` with shard.
-    """
-
-    name: str
-    store: SteppingStore
-    shards: int = 1
-    start: Any = "earliest"
-    group: str | None = None
-    memory: dict[str, str] = field(default_factory=dict)
-
-    def logs(self, store: MemoryStore | None = None) -> list[PipelineLog]:
-        return PipelineLog(store or self.store.view, self.name).of_shards(self.shards)
-
-
-@dataclass
-class Run:
-    """The tasks of one shard in a DAG run, as Airflow knows them.
-
-    :ivar task: the task to run next; ``done``: all have succeeded.
-    :ivar window: in units of the world's clock.
-    """
-
-    run_id: str
-    shard: int
-    pipeline: Pipeline
-    window: tuple[int, int] | None
-    conf: Any = None
-    task: str = "resolve"
-    tries: int = 0
-    work: ResolvedBatch | None = None
-    given: PlanReference | None = None
-    job: Job = field(default_factory=lambda: Job(0, "A"))
-    kafka: SteppingCluster | None = None
-
-    @property
-    def name(self) -> str:
-        return f"{self.run_id}.{self.shard}"
-
-
-@dataclass(frozen=True)
-class AirflowOf:
-    """What a run's task asks its Airflow."""
-
-    world: World
-    run: Run
-    pipeline_id: str
-
-    def is_running(self, run: RunKey) -> bool:
-        return f"{run.run_id}.{max(run.map_index, 0)}" in self.world.alive
-
-    def last_planned_key(self) -> str | None:
-        return self.run.pipeline.memory.get(self.pipeline_id)
-
-    def triggering_user(self) -> str | None:
-        return None if self.run.conf is None else "maria"
-
-    def ways_past(self) -> str:
-        return ""
 
 
 class World:
@@ -144,7 +77,7 @@ class World:
         start = rnd.choice(("earliest", "latest", GroupOffsets("g", "earliest")))
         shards = 2 if is_sequence and rnd.random() < 0.3 else 1
         group = "g" if self.has_group else None
-        self.pipeline = Pipeline("orders", SteppingStore(self._created), shards, start, group)
+        self.pipeline = Pipeline("orders", SteppingStore(partial(watch.created, self)), shards, start, group)
         self.pipelines = [self.pipeline]
         self.copied: Pipeline | None = None
         self.req_shards = shards
@@ -208,7 +141,7 @@ class World:
 
     def add_cluster(self, name: str) -> SteppingCluster:
         self.clusters[name] = SteppingCluster(name, T0)
-        self.clusters[name].on_commit = self._group_written
+        self.clusters[name].on_commit = partial(watch.group_written, self)
         return self.clusters[name]
 
     def new_topic(self, name: str, partitions: int, cluster: str | None = None) -> None:
@@ -298,43 +231,6 @@ class World:
     def is_verified(self, log: PipelineLog, batch: Batch) -> bool:
         return not self.has_reports or verify(batch, log.body(batch), log.report).is_verified
 
-    # ── what is asked for ─────────────────────────────────────────────────────────────────────────────────────────────
-
-    def request_of(self, run: Run, *, is_quiet: bool) -> Request:
-        rnd, pipeline = self.rnd, run.pipeline
-        kafka = self.clusters[self.conn]
-        window = None if run.window is None else tuple(T0 + t * UNIT_MS for t in run.window)
-        shards = self.req_shards if pipeline is self.pipeline else pipeline.shards
-        parameters: dict[str, Any] = {"topics": "^.*", "pipeline_id": pipeline.name}
-        if window is not None:
-            parameters |= {"start": Timestamp(), "end": Timestamp()}
-        else:
-            topics, exclude = self._subscription(kafka, is_quiet)
-            parameters |= {"topics": topics, "exclude": exclude, "start": pipeline.start, "group_id": pipeline.group}
-            parameters["max_records"] = self.cap or (None if is_quiet else rnd.choice((None, None, 3)))
-        if shards > 1:
-            parameters["shard"] = (run.shard % shards, shards)
-        parameters["on_data_loss"] = "advance" if is_quiet or rnd.random() < 0.6 else "fail"
-        parameters |= {"require_report": self.has_reports, **self.asks}
-        context = RunContext(T0 + self.clock * UNIT_MS, window, run.conf, [pipeline.name])
-        return parse_request(parameters, context, {"isolation.level": self.isolation_level}, self.req_output)
-
-    def _subscription(self, kafka: SteppingCluster, is_quiet: bool) -> tuple[Any, Any]:
-        """A list, a pattern, or partitions, and what is left out of them."""
-        rnd, whole = self.rnd, "^.*"
-        partitions = [TopicPartition(name, p) for name in sorted(kafka.topics) for p in sorted(kafka.topics[name].logs)]
-        if is_quiet or not partitions or (self.losses and not self.identities()):
-            return whole, ()
-        topics: Any = whole
-        if "subscriptions" in self.on and rnd.random() < 0.5:
-            names = [name for name in sorted(kafka.topics) if rnd.random() < 0.7] or [partitions[0].topic]
-            partitions = [tp for tp in partitions if tp.topic in names]
-            topics = names
-            if rnd.random() < 0.4:
-                partitions = [tp for tp in partitions if rnd.random() < 0.7] or partitions[:1]
-                topics = by_topic(partitions)
-        return topics, [str(tp) for tp in partitions if rnd.random() < 0.07][: len(partitions) - 1]
-
     # ── programs ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def start(self, run: Run, *, is_quiet: bool = False) -> Program:
@@ -352,7 +248,7 @@ class World:
         for tp in self.partitions:
             log, held = self.kafka.log_of(tp), self.kafka.groups.get("g", {}).get(tp)
             me.began[tp] = log.log_start_offset, log.end("read_committed"), log.high_watermark, held
-        request = self.request_of(run, is_quiet=is_quiet)
+        request = request_of(self, run, is_quiet=is_quiet)
         me.job, me.kafka = Job(self.job_number, self.req_output), kafka
         map_index = run.shard if request.shard else -1
         key = RunKey("dag", run.run_id, "orders", map_index, clears=next(_CLEARS))
@@ -476,149 +372,3 @@ class World:
         is_there = batch.plan.key in self.tables.rows[str(output)]
         if is_there and self.tables.jobs[str(output), batch.plan.key] < run.job.number and not self.is_gone(batch.plan):
             self.bad.append(f"{batch} was corrected, and is in the output by the old job")
-
-    # ── what the world sees the engine do ─────────────────────────────────────────────────────────────────────────────
-
-    def _created(self, name: str, data: bytes) -> None:
-        """The store has a new object."""
-        if match := _IDENTITY.fullmatch(name):
-            self._identity_created(int(match[1]), identity_from_dict(decode(data)))
-        elif _ENTRY.fullmatch(name):
-            entry = entry_from_dict(decode(data))
-            if isinstance(entry, Plan):
-                self._plan_created(entry, is_first=name.endswith("/1.json"))
-            else:
-                plans = [e for e in map(self._entry, self._entries(name)) if isinstance(e, Plan)]
-                self.committed_keys.add(plans[-1].key)
-
-    def _entries(self, name: str) -> list[str]:
-        folder, _, last = name.rpartition("/")
-        return [f"{folder}/{k}.json" for k in range(1, int(last.removesuffix(".json")))]
-
-    def _entry(self, name: str) -> Any:
-        return entry_from_dict(decode(self.pipeline.store.objects[name]))
-
-    def _identity_created(self, number: int, identity: Identity) -> None:
-        me = program()
-        self.counts["acts" if identity.act else "identities without an act"] += number > 1
-        folder = f"{identity.pipeline}/pipeline"
-        body = identity_body_from_dict(decode(self.pipeline.store.bodies[f"{folder}/{identity.ranges.name}"]))
-        self.named |= set(body.group.items())
-        if number == 1:
-            for tp, at in body.first.items():
-                self._begins(tp, self.origins[str(at.topic_id)], at.offset, me)
-            return
-        if self.kind == "window":
-            return
-        before, positions = self.identities()[-2], self.position()
-        for tp, start in body.starts.items():
-            origin = self.origins.get(str(start.topic_id), "")
-            at = positions.get(tp)
-            if start.identity == number and (at is None or self.origins.get(str(at.topic_id)) != origin):
-                self._excuse(origin, tp, start.offset)  # no batch has read it: the start is the record
-        if (before.cluster_id, identity.cluster_id) == ("X", "Y"):
-            self.known = {(self.origins.get(str(at.topic_id), ""), tp) for tp, at in positions.items()}
-            # A topic that was re-created on the old cluster before the migration: nobody can tell.
-            for tp, at in positions.items():
-                origin, now = self.origins.get(str(at.topic_id)), self.origin(tp)
-                if origin != now and not before.is_ended(at):
-                    self.unfair |= {str(origin), str(now)}
-
-    def _begins(self, tp: TopicPartition, origin: str, offset: int, me: Program | None) -> None:
-        """The first identity says where a partition begins: is that what was asked for?"""
-        at, start = (origin, tp), self.pipeline.start
-        if self.losses or self.pipeline is not self.pipelines[0]:
-            held = self.kafka.groups.get("g", {}).get(tp)
-            if held is None or mark_of(held.metadata) is None:
-                self._excuse(origin, tp, offset)  # nothing says how far the lost log was
-        elif me is not None and self.origin(tp) == origin and tp in me.began and tp not in self.truncated:
-            low, stable, high, held = me.began[tp]
-            now = self.kafka.log_of(tp)
-            if isinstance(start, GroupOffsets) and held is not None:
-                expected = {held.offset} | ({c.offset} if (c := self.kafka.groups.get("g", {}).get(tp)) else set())
-                is_right = offset in expected or self.group_moves
-            elif start == "latest":
-                is_right = (
-                    (stable if self.isolation_level == "read_committed" else high) <= offset <= now.high_watermark
-                )
-            else:
-                is_right = low <= offset <= now.log_start_offset
-            if not is_right:
-                self.bad.append(f"{tp} begins at {offset}, by start={start}, and was {me.began[tp]}")
-            self.before_first[at] = offset
-        self.started[at] = min(offset, self.started.get(at, offset))
-        self.known.add(at)
-
-    def _plan_created(self, plan: Plan, *, is_first: bool) -> None:
-        body, me = self.body_of(plan), program()
-        neighbour = self._cut_before(plan)
-        for tp, at in body.resume_from.items():
-            origin = self.origins.get(str(at.topic_id))
-            if is_first and origin is not None and neighbour is not None and tp not in neighbour:
-                self._excuse(origin, tp, at.offset)  # what a cut lacks begins with its log
-            if origin is None or (origin, tp) in self.known or self.kind == "window":
-                continue
-            self.known.add((origin, tp))
-            is_late = at.offset > self.kafka.log_of(tp).log_start_offset and self.origin(tp) == origin
-            if is_late and tp not in self.starts() and origin not in self.unfair:
-                self.bad.append(f"{plan.key}: the new partition {tp} begins at {at.offset}")
-            self.started[origin, tp] = at.offset
-            self._excuse(origin, tp, at.offset)  # a new partition begins with its log
-        cuts = [cut for s in body.covered for cut in (s.start_cut, s.end_cut)]
-        self.known |= {(self.origins.get(str(at.topic_id), ""), tp) for cut in cuts for tp, at in cut.items()}
-        for d in body.decisions:
-            at = body.resume_from.get(d.partition)
-            origin = None if at is None else self.origins.get(str(at.topic_id))
-            if (
-                d.kind == "lost"
-                and not d.by.startswith("the topic ended")
-                and origin == self.origin(d.partition) is not None
-            ):
-                log = self.kafka.log_of(d.partition)
-                if d.partition not in self.truncated and (d.end or 0) > log.log_start_offset:
-                    self.bad.append(f"{plan.key} gives up {d}, and the log starts at {log.log_start_offset}")
-        if is_first and plan.window is not None and me is not None:
-            start = self.units(plan.window[0])
-            for row, time in self.records.items():
-                log_start, first_ms = me.log_starts.get(row.partition, (0, None))
-                is_older = first_ms is not None and first_ms < plan.window[0]
-                if is_older and start <= time and row.offset < log_start and self.origin(row.partition) == row[0]:
-                    self.spoilt.add(row.place)  # behind an older record: nobody can tell
-                    self.counts["gone unnoticed"] += 1
-
-    def _excuse(self, origin: str, tp: TopicPartition, before: int) -> None:
-        self.spoilt |= {row.place for row in self.records if row[:2] == (origin, tp) and row.offset < before}
-
-    def _cut_before(self, plan: Plan) -> Offsets | None:
-        """The end of the stretch that the window joins."""
-        if plan.window is None or plan.number == 1:
-            return None
-        store, log = self.pipeline.store, PipelineLog(self.pipeline.store.view, plan.pipeline)
-        first = entry_from_dict(decode(store.objects[f"{log.folder(plan.number - 1)}/1.json"]))
-        assert isinstance(first, Plan)
-        ended = self.identities()[plan.identity - 1].ended
-        cuts = [s.end_cut for s in self.body_of(first).covered if s.end_ms == plan.window[0]]
-        return {tp: at for tp, at in cuts[0].items() if at.topic_id not in ended} if cuts else None
-
-    def _group_written(self, tp: TopicPartition, new: CommittedOffset) -> None:
-        mark, held, me = mark_of(new.metadata), self.kafka.groups.get("g", {}).get(tp), program()
-        if mark is not None and mark.batch not in self.committed_keys:
-            self.bad.append("the group is ahead of the log")
-        if held is None or me is None or held.offset == new.offset or mark_of(held.metadata) is not None:
-            return
-        if me.group.get(tp) == held and (tp, held.offset) not in self.named:
-            self.bad.append(f"the group's offset {held.offset} of {tp} was overwritten, and nobody named it")
-
-
-def identities_in(objects: dict[str, bytes], name: str) -> list[Identity]:
-    found = []
-    while (data := objects.get(f"{name}/pipeline/{len(found) + 1}.json")) is not None:
-        found.append(identity_from_dict(decode(data)))
-    return found
-
-
-def batches_in(log: PipelineLog) -> list[Batch]:
-    found = list[Batch]()
-    while (batch := log.batch(len(found) + 1)) is not None:
-        found.append(batch)
-    return found

@@ -1,0 +1,139 @@
+"""Fixed schedules of drivers, reports, commits and windows."""
+
+from __future__ import annotations
+
+from tests.model import happenings
+from tests.model.scene import FIRST, RETURNS, Scene
+
+
+def plan_is_replaced_under_a_job_without_report(s: Scene) -> None:
+    s.do(s.one, "resolve", "spark")
+    s.world.kafka.delete_records(FIRST, 3)
+    s.do(s.other, "resolve")
+    s.do(s.one, "commit")
+
+
+def driver_begins_beside_the_commit(s: Scene) -> None:
+    s.do(s.one, "resolve", "spark")
+    slow = s.go(s.start(s.one), f"create {s.folder()}/2.json")
+    late = s.go(s.start(s.one, "spark", half=True, is_zombie=True), "swap")
+    s.one.task = "commit"
+    s.go(slow)
+    s.go(late)
+    s.expect(slow.error is not None, "a commit beside a driver that has begun is green")
+
+
+def rewrite_that_writes_nothing(s: Scene) -> None:
+    s.do(s.one)
+    s.expect(s.do(s.one, "resolve", "commit") is not None, "a run that was to write again and did not is green")
+
+
+def driver_of_an_earlier_job_is_late(s: Scene) -> None:
+    s.do(s.one, "resolve")
+    late = s.go(s.start(s.one, is_zombie=True), "list")
+    s.world.job_number = 1
+    s.do(s.one, "resolve", "spark")
+    s.go(late)
+    s.do(s.one, "commit")
+
+
+def driver_begins_after_the_commit(s: Scene) -> None:
+    s.do(s.one, "resolve")
+    late = s.go(s.start(s.one, half=True, is_zombie=True), "list")
+    s.do(s.one, "spark", "commit")
+    s.go(late)
+
+
+def driver_is_overtaken_by_another_plan(s: Scene) -> None:
+    s.do(s.one, "resolve")
+    late = s.go(s.start(s.one, is_zombie=True), "swap")
+    s.world.kafka.delete_records(FIRST, 3)
+    s.do(s.other)
+    s.go(late)
+
+
+def topic_is_recreated_before_the_read(s: Scene) -> None:
+    s.do(s.one, "resolve")
+    happenings.delete_topic(s.world, "returns")
+    s.world.new_topic("returns", 1)
+    happenings.produce(s.world, RETURNS, 1, 2, 3, 4, 5, 6)
+    s.do(s.one, "spark", "commit")
+
+
+def topic_is_recreated_before_a_rewrite_reads(s: Scene) -> None:
+    s.do(s.one)
+    s.do(s.one, "resolve")
+    happenings.delete_topic(s.world, "returns")
+    s.world.new_topic("returns", 1)
+    happenings.produce(s.world, RETURNS, 1, 2, 3, 4, 5, 6)
+    errors = s.do(s.one, "spark", "commit"), s.do(s.one)
+    s.expect(None not in errors, f"a rewrite that has read another topic is green: {errors}")
+
+
+def log_is_truncated_behind_the_driver(s: Scene) -> None:
+    s.do(s.one, "resolve", "spark")
+    happenings.truncate(s.world, FIRST, 3)
+    happenings.produce(s.world, FIRST, 6, 7, 8)
+    s.do(s.one, "commit")
+
+
+def job_is_corrected_before_the_commit(s: Scene) -> None:
+    s.do(s.one, "resolve", "spark")
+    s.world.job_number = 1
+    s.do(s.one)
+
+
+def batch_that_does_not_verify_expires(s: Scene) -> None:
+    driver_begins_beside_the_commit(s)
+    s.world.kafka.delete_records(FIRST, 5)
+    s.expect(s.do(s.one, "resolve") is not None, "a batch that does not verify is left, green")
+
+
+def verified_batch_expires(s: Scene) -> None:
+    s.do(s.one, "resolve", "spark")
+    s.world.kafka.delete_records(FIRST, 5)
+    s.do(s.other)
+    s.expect(s.rows() == 15, "records that were in the table are given up")
+
+
+def cleaned_planner_wakes_up(s: Scene) -> None:
+    s.do(s.one)
+    s.more()
+    late = s.go(s.start(s.third, is_zombie=True), "create")
+    late.is_awaited = True
+    for i in range(5):
+        s.more()
+        s.do(s.run(f"a{i}"))
+        happenings.clean(s.world)
+        s.go(s.world.programs[-1])
+    s.go(late)
+    if s.third.task == "spark":
+        s.do(s.third, "spark", "commit")
+
+
+def two_first_runs(s: Scene) -> None:
+    """One has seen that there is no identity, when another one creates it and a batch."""
+    slow = s.go(s.start(s.other), "list orders/pipeline")
+    s.world.step(slow)
+    s.do(s.one)
+    s.go(slow)
+
+
+def log_is_lost_by_window(s: Scene) -> None:
+    s.do(s.one)
+    happenings.replace_log(s.world, None)
+    s.world.deletes = True
+
+
+def topic_is_recreated_between_windows(s: Scene) -> None:
+    s.do(s.one)
+    happenings.delete_topic(s.world, "returns")
+    s.world.new_topic("returns", 1)
+    happenings.produce(s.world, RETURNS, 12, 13, 14)
+
+
+def log_is_truncated_below_a_cut(s: Scene) -> None:
+    """Records that no window has read get offsets that a window has read."""
+    s.do(s.one)
+    happenings.truncate(s.world, FIRST, 3)
+    happenings.produce(s.world, FIRST, 11, 12, 13, 14)

@@ -1,0 +1,151 @@
+"""Fixed schedules of lost and older logs, of tables that lose rows, and of another environment."""
+
+from __future__ import annotations
+
+from airflow_kafka_offsets.errors import PipelineDiffers
+from tests.model import happenings, people
+from tests.model.deployment import Pipeline
+from tests.model.scene import FIRST, Scene
+
+
+def log_is_an_older_copy(s: Scene) -> None:
+    s.do(s.one)
+    copy = dict(s.world.pipeline.store.objects)
+    s.more()
+    s.do(s.other)
+    happenings.replace_log(s.world, copy)
+    s.world.deletes = False
+    s.expect(s.do(s.third, "resolve") is not None, "an older log is not noticed")
+
+
+def log_is_an_older_copy_by_two_batches(s: Scene) -> None:
+    """The refusal says whose rows are to be deleted, also of batches that nobody remembers."""
+    s.do(s.one)
+    copy = dict(s.world.pipeline.store.objects)
+    for run in (s.other, s.third):
+        s.more()
+        s.do(run)
+    happenings.replace_log(s.world, copy)
+    s.world.deletes = True
+
+
+def log_is_an_older_copy_that_only_the_table_knows(s: Scene) -> None:
+    s.do(s.one)
+    copy = dict(s.world.pipeline.store.objects)
+    s.more()
+    s.do(s.other)
+    happenings.replace_log(s.world, copy)
+    s.world.pipeline.memory.clear()
+    s.expect(s.do(s.third) is not None, "a driver of an older log writes")
+
+
+def log_is_lost(s: Scene) -> None:
+    s.do(s.one)
+    happenings.replace_log(s.world, None)
+    s.more()
+
+
+def log_is_lost_behind_a_group(s: Scene) -> None:
+    s.with_group()
+    s.do(s.one)
+    s.more()
+    happenings.replace_log(s.world, None)
+    s.world.deletes = True
+
+
+def log_is_lost_and_nothing_remembers_it(s: Scene) -> None:
+    s.do(s.one)
+    happenings.replace_log(s.world, None)
+    s.world.pipeline.memory.clear()
+    s.world.deletes = False
+    s.expect(s.do(s.other) is not None, "a table of another log is written")
+
+
+def another_run_plans_between_the_looks_at_memory_and_log(s: Scene) -> None:
+    s.do(s.one)
+    s.more()
+    slow = s.go(s.start(s.other), "list orders/batches", 3)
+    s.do(s.third, "resolve")
+    s.go(slow)
+    s.expect(not isinstance(slow.error, PipelineDiffers), f"refused: {slow.error}")
+
+
+def older_log_with_an_unfinished_batch_expires(s: Scene) -> None:
+    s.do(s.one, "resolve")
+    copy = dict(s.world.pipeline.store.objects)
+    s.do(s.one, "spark", "commit")
+    happenings.replace_log(s.world, copy)
+    s.world.spoilt.clear()
+    s.world.torn.clear()
+    for tp in s.world.partitions:
+        s.world.kafka.delete_records(tp, 5)
+    s.do(s.other)
+    batch = s.world.batches()[0]
+    s.expect(not batch.is_committed or bool(batch.attempts), "a batch with rows is committed without a look at them")
+
+
+def another_environment(s: Scene) -> None:
+    s.do(s.one)
+    s.world.tables.owners.setdefault("A", ("orders", ""))
+    happenings.deploy_copy(s.world)
+    copied = s.world.runs["e1.0"]
+    copied.window = s.one.window
+    s.world.run_all()
+    if copied.task == "spark":
+        s.do(copied, "spark", "commit")
+    s.expect(s.rows() == 15, "another environment has written the records once more")
+
+
+def table_is_rolled_back_before_the_next_batch(s: Scene) -> None:
+    s.do(s.one)
+    s.more(FIRST)
+    _roll_back(s)
+    s.expect(s.do(s.other) is not None, "a table that has lost rows is written on")
+
+
+def _roll_back(s: Scene) -> None:
+    s.world.counts["rolled back"] += 1
+    s.world.tables.rows["A"] = {}
+
+
+def table_is_rolled_back_below_the_driver(s: Scene) -> None:
+    s.do(s.one)
+    s.more(FIRST)
+    s.do(s.other, "resolve")
+    program = s.go(s.start(s.other), "swap")
+    _roll_back(s)
+    s.go(program)
+    s.expect(program.error is not None, "a driver does not look for the rows once more")
+
+
+def table_is_rolled_back_before_a_clear(s: Scene) -> None:
+    s.do(s.one)
+    s.more(FIRST)
+    s.do(s.other)
+    _roll_back(s)
+    s.expect(s.do(s.other) is not None, "a rewrite does not look for the rows of the batch before")
+
+
+def next_batch_is_written_beside_a_rewrite(s: Scene) -> None:
+    s.do(s.one)
+    s.do(s.one, "resolve")
+    s.more()
+    s.do(s.other)
+    s.expect(s.do(s.one, "spark", "commit") is None, "a rewrite is refused, because the next batch is written")
+
+
+def pipeline_is_divided_otherwise(s: Scene) -> None:
+    """Another pipeline_id, with the positions that the refusal prints, adopts the table."""
+    from airflow_kafka_offsets.offsets import SpecificOffsets
+
+    s.do(s.one)
+    s.more()
+    s.world.req_shards = 2
+    error = s.do(s.other)
+    found = people.POSITIONS.search(str(error))
+    s.expect(found is not None, f"no positions: {error}")
+    if found is None:
+        return
+    world = s.world
+    world.pipeline = Pipeline("orders2", world.pipeline.store, 2, SpecificOffsets(found[1], "earliest"))
+    world.pipelines.append(world.pipeline)
