@@ -15,6 +15,9 @@ from airflow_kafka_offsets.errors import shown
 from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.kafka_values import PartitionSet, Subscription, TopicList, TopicPartition, TopicPattern
 
+PAGE = "/kafka-offsets"
+"""Below Airflow's own address."""
+
 _TOPIC = re.compile(r"(?!\.\.?\Z)[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 _DIGITS = re.compile(r"\s*[-+]?[0-9]{1,30}\s*")
 # Measured on a 4.1 broker: a request's string has 32,767 bytes at most (KIP-482), and from 32,736 on the broker cannot

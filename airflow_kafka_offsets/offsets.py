@@ -47,7 +47,8 @@ class GroupOffsets(Templated):
 class Timestamp(Templated):
     """In each partition the first record with this time or a later one; the end of the log if there is none.
 
-    :ivar t: ISO 8601, epoch milliseconds or a datetime; ``None``: the bound of the run's data interval.
+    :ivar t: ISO 8601, epoch milliseconds or a datetime; ``None``: the bound of the run's data interval,
+        or the date of a partitioned run.
     """
 
     t: str | int | datetime | None = None

@@ -1,7 +1,7 @@
 """Every hour: Debezium's changes of customers → a Delta table of all changes → a table with one row per customer.
 
 The first table has a row per change. Behind the commit, the second one becomes what the first one says: the last row of
-each customer, without deleted ones.
+each customer, without deleted ones. One task does it all.
 
 Runs as it stands with a ``kafka`` connection ``kafka_default``, a ``spark`` connection ``spark_default`` and Airflow
 variables (or their defaults):
@@ -17,7 +17,7 @@ from pathlib import Path
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets import Debezium, Delta, Json, Merge, Rows, kafka_spark_batch
+from airflow_kafka_offsets import Debezium, Delta, Json, KafkaSparkBatchOperator, Merge, Rows
 
 TABLES = "{{ var.value.get('kafka_offsets_customers', '" + str(Path.home() / "kafka-offsets" / "customers") + "') }}"
 
@@ -31,8 +31,8 @@ with DAG(
     tags=["kafka", "spark"],
     doc_md=__doc__,
 ):
-    kafka_spark_batch(
-        "customers",
+    KafkaSparkBatchOperator(
+        task_id="customers",
         topics="{{ var.value.get('kafka_offsets_customers_topic', 'shop.public.customers') }}",
         group_id="{{ var.value.get('kafka_offsets_customers_group', 'customers-to-lake') }}",
         start="earliest",

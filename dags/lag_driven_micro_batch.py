@@ -22,7 +22,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG, Asset, AssetWatcher, Variable
 
-from airflow_kafka_offsets import Delta, KafkaLagTrigger, kafka_spark_batch
+from airflow_kafka_offsets import Delta, KafkaLagTrigger, KafkaSparkBatchOperator
 
 OUTPUT = str(Path.home() / "kafka-offsets" / "orders-micro-batch")
 TOPICS = Variable.get("kafka_offsets_topics", default="orders")
@@ -47,8 +47,8 @@ with DAG(
     tags=["kafka", "spark", "event-driven"],
     doc_md=__doc__,
 ):
-    kafka_spark_batch(
-        "orders",
+    KafkaSparkBatchOperator(
+        task_id="orders",
         topics=TOPICS,
         group_id=GROUP,
         start="earliest",

@@ -19,7 +19,7 @@ from pathlib import Path
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets import BadRecords, Delta, Json, Rows, kafka_spark_batch
+from airflow_kafka_offsets import BadRecords, Delta, Json, KafkaSparkBatchOperator, Rows
 
 TABLE = "{{ var.value.get('kafka_offsets_table', '" + str(Path.home() / "kafka-offsets" / "typed_orders") + "') }}"
 
@@ -34,8 +34,8 @@ with DAG(
     tags=["kafka", "spark"],
     doc_md=__doc__,
 ):
-    kafka_spark_batch(
-        "orders",
+    KafkaSparkBatchOperator(
+        task_id="orders",
         topics="{{ var.value.get('kafka_offsets_json_topic', 'json-orders') }}",
         group_id="{{ var.value.get('kafka_offsets_json_group', 'typed-orders') }}",
         start="earliest",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Self
 
 from airflow_kafka_offsets.errors import InvalidRequest, counted, shown
@@ -32,7 +33,7 @@ class PlanReference:
     :ivar is_left: the batch is committed and its records are gone: the job only looks whether its rows are there.
     :ivar is_retry: an earlier try planned it, without a clear since: its rows count.
     :ivar job: the digest of the job object; ``None``: the job is the user's own.
-    :ivar by_window: other batches of the pipeline may be written at the same time.
+    :ivar window: ``[start, end)`` in epoch milliseconds; others may be written at the same time. ``None``: in sequence.
     """
 
     pipeline: str
@@ -50,7 +51,14 @@ class PlanReference:
     kafka_config_id: str = "kafka_default"
     offsets: int = 0
     partitions: int = 0
-    by_window: bool = False
+    window: tuple[int, int] | None = None
+
+    @property
+    def partition(self) -> str:
+        """The batch as a partition of an asset: its window's start in UTC, as Airflow writes it, or its key."""
+        if self.window is None:
+            return self.key
+        return datetime.fromtimestamp(self.window[0] / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
     def to_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = as_json(self)
@@ -120,7 +128,7 @@ class ResolvedBatch:
             kafka_config_id=kafka_config_id,
             offsets=plan.offsets,
             partitions=plan.partitions,
-            by_window=plan.window is not None,
+            window=plan.window,
         )
 
     def arguments(self, bootstrap_servers: str, job: str | None = None) -> list[str]:

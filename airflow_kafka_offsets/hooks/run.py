@@ -32,11 +32,12 @@ def run_key(context: Any, name: str) -> RunKey:
 
 
 def run_context(context: Any, pipelines: Collection[str] | None = None) -> RunContext:
-    """The run's times and conf. A run without a logical date has no data interval, and no such names in its context.
+    """The run's times and conf. A run without a logical date has no such names in its context.
 
     :param pipelines: those of the DAG.
     """
-    start, end = context.get("data_interval_start"), context.get("data_interval_end")
+    date = context.get("partition_date")  # of a partitioned run, which has no data interval
+    start, end = context.get("data_interval_start", date), context.get("data_interval_end", date)
     interval = (
         None if start is None or end is None else (round(start.timestamp() * 1000), round(end.timestamp() * 1000))
     )

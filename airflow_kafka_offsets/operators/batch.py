@@ -15,10 +15,10 @@ from airflow.sdk import BaseOperator
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.run import failing_at_once
 from airflow_kafka_offsets.offsets import is_by_window
-from airflow_kafka_offsets.operators.commit import commit_batch, name_batch
+from airflow_kafka_offsets.operators.commit import commit_batch, given_of, name_batch, require_partitions
 from airflow_kafka_offsets.operators.connect import SparkConnectBatchOperator
 from airflow_kafka_offsets.operators.merge import ConnectMergeOperator, MergeOperator
-from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator, depend_on_xcoms, resolve_batch
+from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator, resolve_batch
 from airflow_kafka_offsets.operators.spark_task import run_batch
 from airflow_kafka_offsets.operators.submit import SparkSubmitBatchOperator
 from airflow_kafka_offsets.rows.config import Delta, Iceberg, Merge
@@ -35,8 +35,7 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
     """Read a batch from Kafka, write it with one Spark job and commit it, in one task.
 
     With nothing to read the task is skipped. By window it first waits, deferred, until the window is complete. A retry
-    continues where the previous try ended; a clear rewrites the batch. A mapped task needs a ``pipeline_id``, which
-    may be a template.
+    continues where the previous try ended; a clear rewrites the batch.
 
     It also takes the parameters of ``ResolveStartupOffsetsOperator``. ``kafka_spark_batch`` with the same parameters
     is the same pipeline, so a DAG may change from one to the other.
@@ -50,6 +49,7 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
     :param spark: arguments of ``SparkSubmitBatchOperator`` (``conn_id``, ``conf``, ``packages``, …).
     :param spark_connect: a connection to a Spark Connect server (``"spark_connect_default"``): no JVM is started.
     :param merge: an entity table that committed batches are merged into: ``Merge("lake.customers", keys=["id"])``.
+    :param partitions: as of ``CommitOffsetsOperator``.
     :param sensor: arguments of the sensor that waits by window (``idle_timeout``, ``poke_interval``, …), or in sequence
         for the topics, where it is given; ``False``: do not wait.
     :param wait_timeout: how long to wait for the window; default: ``idle_timeout`` and ten minutes.
@@ -68,6 +68,7 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
         spark: Mapping[str, Any] | None = None,
         spark_connect: str | None = None,
         merge: Merge | None = None,
+        partitions: bool = False,
         sensor: Mapping[str, Any] | Literal[False] | None = None,
         wait_timeout: Any = None,
         retries: int | None = None,
@@ -82,12 +83,11 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
         if problems:
             raise InvalidRequest(tuple(f"{type(self).__name__}({kwargs.get('task_id')!r}): {p}" for p in problems))
         self.application, self.spark, self.spark_connect = application, spark, spark_connect
-        self.sensor, self.wait_timeout = sensor, wait_timeout
+        self.sensor, self.wait_timeout, self.partitions = sensor, wait_timeout, require_partitions(partitions)
         self._defaults = kwargs.get("default_args")
         self._step: BaseOperator | None = None
         if sink is not None:
-            self.job = (sink, rows, merge)
-            depend_on_xcoms(self, sink, rows, merge)
+            self.write_to(sink, rows, merge)
 
     def execute(self, context: Any) -> Any:
         wait = self._wait()
@@ -107,15 +107,13 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
 
     def _do_batch(self, context: Any) -> dict[str, Any]:
         with failing_at_once():
-            if context["ti"].map_index is not None and context["ti"].map_index >= 0 and self.pipeline_id is None:
-                raise InvalidRequest(("A mapped task needs a pipeline_id, such as 'orders-{{ ti.map_index }}'.",))
             resolve_batch(self, context)
         self._run(SparkConnectBatchOperator, SparkSubmitBatchOperator, {"application": self.application}, context)
         with failing_at_once():
             figures = commit_batch(self.plan, context)
         if self.job is not None and self.job[2] is not None:
             self._run(ConnectMergeOperator, MergeOperator, {}, context)
-        name_batch(self, context, self.plan["key"])
+        name_batch(self, context, given_of(self.plan))
         return figures
 
     def _run(self, connected: Any, submitted: Any, of_job: Mapping[str, Any], context: Any) -> None:

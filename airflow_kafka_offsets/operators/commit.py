@@ -12,6 +12,7 @@ from airflow.sdk import Asset, BaseOperator, XComArg
 from airflow_kafka_offsets.errors import InvalidRequest, ReadNotVerified
 from airflow_kafka_offsets.hooks.run import SUMMARY_XCOM, failing_at_once
 from airflow_kafka_offsets.operators.lineage import TellsLineage
+from airflow_kafka_offsets.operators.links import PageLink
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.engine.work import PlanReference
@@ -37,15 +38,19 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
     none.
 
     :param plan: the resolve task's XCom: ``resolve.output["plan"]``.
-    :raises InvalidRequest: when the DAG is parsed: the trigger rule.
+    :param partitions: also make the batch a partition of its assets: the window's start in UTC
+        (``2026-11-20T14:00:00``), or the ``batch_key``. Its events start only DAGs that are scheduled on partitions.
+        Needs Airflow 3.3.
+    :raises InvalidRequest: when the DAG is parsed.
     """
 
     template_fields: Sequence[str] = ("plan",)
     ui_color = "#e6f2e6"
+    operator_extra_links = (PageLink(),)
 
-    def __init__(self, *, plan: Mapping[str, Any] | Any, **kwargs: Any) -> None:
+    def __init__(self, *, plan: Mapping[str, Any] | Any, partitions: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.plan = plan
+        self.plan, self.partitions = plan, require_partitions(partitions)
         if self.trigger_rule not in _RULES:
             problem = f"trigger_rule of task {self.task_id!r} is {self.trigger_rule.value!r}, which may commit what "
             raise InvalidRequest((f"{problem}Spark did not write; give all_success.",))
@@ -53,7 +58,7 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
     def execute(self, context: Any) -> dict[str, Any]:
         with failing_at_once():
             figures = commit_batch(self.plan, context)
-        name_batch(self, context, self.plan["key"])
+        name_batch(self, context, given_of(self.plan))
         return figures
 
     def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
@@ -92,11 +97,23 @@ def commit_batch(plan: Any, context: Any) -> dict[str, Any]:
     return {**done.figures, **lag}
 
 
-def name_batch(task: BaseOperator, context: Any, key: str) -> None:
-    """Put the batch's key into the events of the task's assets."""
+def name_batch(task: Any, context: Any, given: PlanReference) -> None:
+    """Put the batch's key into the events of the task's assets, and make it a partition of them if the task says so."""
     for outlet in task.outlets:
         if isinstance(outlet, Asset):
-            context["outlet_events"][outlet].extra = {"batch_key": key}
+            event = context["outlet_events"][outlet]
+            event.extra = {"batch_key": given.key}
+            if task.partitions:
+                event.add_partitions(given.partition)
+
+
+def require_partitions(partitions: bool) -> bool:
+    """:raises InvalidRequest: this Airflow lets no task name partitions."""
+    from airflow.sdk.execution_time.context import OutletEventAccessor
+
+    if partitions and not hasattr(OutletEventAccessor, "add_partitions"):
+        raise InvalidRequest(("partitions=True needs Airflow 3.3.",))
+    return partitions
 
 
 def given_of(plan: Any) -> PlanReference:

@@ -24,6 +24,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.operators.commit import log_of
+from airflow_kafka_offsets.operators.links import PageLink
 from airflow_kafka_offsets.operators.spark_task import BatchTask
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class SparkConnectBatchOperator(BatchTask, BaseOperator):
 
     template_fields: Sequence[str] = ("plan", "conn_id")
     ui_color = "#e6f2e6"
+    operator_extra_links = (PageLink(),)
 
     def __init__(self, *, plan: Mapping[str, Any] | Any, conn_id: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -94,7 +96,7 @@ class SparkConnectBatchOperator(BatchTask, BaseOperator):
 
     def _shares_session(self, given: PlanReference) -> str:
         """Windows are written at the same time, and a session has one set of settings: each has its own."""
-        return f"{given.pipeline}/{given.key}" if given.by_window else given.pipeline
+        return f"{given.pipeline}/{given.key}" if given.window else given.pipeline
 
     @contextmanager
     def _session(self, given: PlanReference) -> Iterator[Any]:

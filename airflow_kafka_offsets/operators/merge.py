@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
 from airflow_kafka_offsets.hooks.spark_installation import JOBS
-from airflow_kafka_offsets.operators.commit import given_of, name_batch
+from airflow_kafka_offsets.operators.commit import given_of, name_batch, require_partitions
 from airflow_kafka_offsets.operators.connect import DriverStore, SparkConnectBatchOperator
 from airflow_kafka_offsets.operators.spark_task import BatchTask
 from airflow_kafka_offsets.operators.submit import SparkSubmitBatchOperator
@@ -21,15 +21,21 @@ if TYPE_CHECKING:
 MERGE_JOB = str(JOBS / "merge_batches.py")
 
 
-class _BehindTheCommit(BatchTask):
+class _BehindTheCommit(BatchTask, BaseOperator):
     """It reads the sink's table and not Kafka. The batch's job object names the entity table.
 
     Each asset of ``outlets`` gets an event whose extra has the ``batch_key``.
+
+    :param partitions: as of ``CommitOffsetsOperator``.
     """
+
+    def __init__(self, *, partitions: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.partitions = require_partitions(partitions)
 
     def execute(self, context: Any) -> None:
         super().execute(context)
-        name_batch(cast(BaseOperator, self), context, given_of(self.plan).key)
+        name_batch(self, context, given_of(self.plan))
 
     def needs_job(self, given: PlanReference) -> bool:
         return True

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.providers.common.compat.sdk import AirflowSkipException
 from airflow.sdk import BaseOperator, XComArg
 
-from airflow_kafka_offsets.errors import DryRun, listed
+from airflow_kafka_offsets.errors import DryRun, InvalidRequest, listed
 from airflow_kafka_offsets.hooks.run import (
     ACT_XCOM,
     PLAN_XCOM,
@@ -22,6 +22,7 @@ from airflow_kafka_offsets.hooks.run import (
 from airflow_kafka_offsets.offsets import Bound, GroupOffsets, is_by_window
 from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator
 from airflow_kafka_offsets.operators.lineage import TellsLineage
+from airflow_kafka_offsets.operators.links import PageLink
 from airflow_kafka_offsets.request import check_parameters, parse_request
 from airflow_kafka_offsets.rows.job import output_name
 from airflow_kafka_offsets.templated import is_settled, plain
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
 
 _COMMITTED = GroupOffsets()
+_MAPPED = "a mapped task needs a pipeline_id, such as 'orders-{{ ti.map_index }}'."
 _PARAMETERS = (
     "topics",
     "group_id",
@@ -73,7 +75,8 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
     :param filter_restored_partitions: leave out topics that are no longer subscribed to, as Flink does.
     :param require_report: ``False`` for jobs that write no report: they are trusted to have read if their task
         succeeded.
-    :param pipeline_id: the name of the log of batches; default: ``<dag_id>.<task_id>``.
+    :param pipeline_id: the name of the log of batches; default: ``<dag_id>.<task_id>``. Mapped tasks need one, such as
+        ``"{{ task.topics }}"``; shards share one.
     :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
     :param checkpoint_location: default: ``[kafka_offsets] checkpoint_location``.
     :raises InvalidRequest: when the DAG is parsed: all problems that do not depend on templates.
@@ -81,10 +84,11 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
 
     template_fields: Sequence[str] = (*_PARAMETERS, "kafka_config_id", "checkpoint_location", "job")
     ui_color = "#e6f2e6"
+    operator_extra_links: Collection[Any] = (PageLink(),)
     writes = False
     _has_templated_output = False
     job: Any = None
-    """What the packaged jobs write: a sink, rows and merge, the last two or ``None``; ``kafka_spark_batch`` sets it."""
+    """What the packaged jobs write: a sink, rows and merge, the last two or ``None``."""
     group_name: str | None = None
     """The id of the group whose tasks do the batch; ``kafka_spark_batch`` sets it."""
 
@@ -121,11 +125,24 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
         self.kafka_config_id = kafka_config_id
         self.checkpoint_location = checkpoint_location
         check_parameters(self._parameters())
-        depend_on_xcoms(self, start, end)
+        if pipeline_id is None and self.get_closest_mapped_task_group() is not None:
+            raise InvalidRequest((_MAPPED,))
+        XComArg.apply_upstream_relationship(self, [plain(start), plain(end)])
+
+    @classmethod
+    def partial(cls, **kwargs: Any) -> Any:
+        """:raises InvalidRequest: mapped tasks would share a pipeline, and nobody has said so."""
+        if kwargs.get("pipeline_id") is None:
+            raise InvalidRequest((f"{cls.__name__}.partial({kwargs.get('task_id')!r}): {_MAPPED}",))
+        return super().partial(**kwargs)
+
+    def write_to(self, sink: Any, rows: Any, merge: Any) -> None:
+        """Say what the packaged jobs write. Airflow does not look for XComs inside of config objects."""
+        self.job, self._has_templated_output = (sink, rows, merge), not is_settled(sink)
+        XComArg.apply_upstream_relationship(self, [plain(value) for value in self.job])
 
     def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
         """Config objects are checked as they are rendered."""
-        self._has_templated_output = self.job is not None and not is_settled(self.job[0])
         with failing_at_once():
             super().render_template_fields(context, jinja_env)
 
@@ -254,8 +271,3 @@ def formats_of(job: Mapping[str, Any] | None) -> list[str]:
     sinks = [job["sink"], *([rows["bad"]["sink"]] if rows.get("bad") else [])]
     decoded = [rows[name]["format"] for name in ("value", "key") if rows.get(name)]
     return sorted({*decoded, *(sink["format"] for sink in sinks)})
-
-
-def depend_on_xcoms(task: BaseOperator, *values: Any) -> None:
-    """Make tasks upstream whose XComs are inside of config objects, where Airflow does not look."""
-    XComArg.apply_upstream_relationship(task, [plain(value) for value in values])

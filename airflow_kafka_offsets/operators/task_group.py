@@ -18,7 +18,7 @@ from airflow_kafka_offsets.operators.batch import (
 from airflow_kafka_offsets.operators.commit import CommitOffsetsOperator
 from airflow_kafka_offsets.operators.connect import SparkConnectBatchOperator
 from airflow_kafka_offsets.operators.merge import ConnectMergeOperator, MergeOperator
-from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator, depend_on_xcoms
+from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator
 from airflow_kafka_offsets.operators.submit import PACKAGED_JOB, SparkSubmitBatchOperator
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def kafka_spark_batch(
     before_commit: Sequence[DependencyMixin] = (),
     merge: Merge | None = None,
     outlets: Sequence[Any] = (),
+    partitions: bool = False,
     sensor: Mapping[str, Any] | Literal[False] | None = None,
     default_args: Mapping[str, Any] | None = None,
     **more: Any,
@@ -61,7 +62,7 @@ def kafka_spark_batch(
         with its ``application_args``.
     :param before_commit: tasks between Spark and the commit that must succeed, such as a quality check. If one is
         skipped, the commit fails.
-    :param outlets: assets that the last task publishes.
+    :param outlets: assets that the last task publishes. :param partitions: as of ``CommitOffsetsOperator``.
     :param sensor: arguments of the sensor (``timeout``, ``idle_timeout``, …); ``False``: no sensor. By window it waits
         until the window is complete, else until the topics exist.
     :param default_args: of the tasks, after those of the DAG and of parent groups.
@@ -89,8 +90,7 @@ def kafka_spark_batch(
             raise InvalidRequest(tuple(f"kafka_spark_batch({name!r}): {problem}" for problem in problems))
         resolve.group_name = group.group_id
         if sink is not None:
-            resolve.job = (sink, rows, merge)
-            depend_on_xcoms(resolve, sink, rows, merge)
+            resolve.write_to(sink, rows, merge)
         about = {"task_id": "wait", "kafka_config_id": resolve.kafka_config_id}
         if (wait := make_sensor(resolve.topics, resolve.start, resolve.end, sensor, about)) is not None:
             chain(wait, resolve)
@@ -103,7 +103,7 @@ def kafka_spark_batch(
             read = SparkConnectBatchOperator(task_id="spark", conn_id=spark_connect, plan=plan)
         else:
             read = SparkSubmitBatchOperator(task_id="spark", application=job, plan=plan, **(spark or {}))
-        of_last: dict[str, Any] = {"plan": plan, "outlets": list(outlets)}
+        of_last: dict[str, Any] = {"plan": plan, "outlets": list(outlets), "partitions": partitions}
         of_commit: dict[str, Any] = of_last if merge is None else {"plan": plan}
         if before_commit:  # so that it sees which were skipped
             of_commit = {**of_commit, "trigger_rule": "none_failed"}

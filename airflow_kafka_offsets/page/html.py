@@ -15,8 +15,8 @@ from markupsafe import Markup
 
 from airflow_kafka_offsets.errors import clean_lines, counted
 from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.names import PAGE
 from airflow_kafka_offsets.page import shapes
-from airflow_kafka_offsets.page.plugin import PREFIX
 from airflow_kafka_offsets.page.view import clock, number
 from airflow_kafka_offsets.times import iso
 
@@ -58,7 +58,7 @@ def shown(request: Request, template: str, status: int = 200, **values: Any) -> 
         return f"{root}/dags/{quote(dag_id, safe='')}{place}{'?' * bool(said)}{said}"
 
     def to_run(run: RunKey) -> str:
-        return f"{root.removesuffix(PREFIX)}/dags/{quote(run.dag_id, safe='')}/runs/{quote(run.run_id, safe='')}"
+        return f"{root.removesuffix(PAGE)}/dags/{quote(run.dag_id, safe='')}/runs/{quote(run.run_id, safe='')}"
 
     about = {"root": root, "dag_id": dag_id, "to": to, "to_run": to_run, "nonce": request.state.nonce}
     return HTMLResponse(_environment.get_template(template).render(**about, **values), status)

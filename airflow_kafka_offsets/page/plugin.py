@@ -9,7 +9,8 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-PREFIX = "/kafka-offsets"
+from airflow_kafka_offsets.names import PAGE
+
 _DAG = "kafka-offsets/dags/{DAG_ID}"  # relative: Airflow may be served below another path
 _OF_TASK = f"{_DAG}?run={{RUN_ID}}&task={{TASK_ID}}"
 _NAME = "Kafka offsets"
@@ -26,7 +27,7 @@ async def page_when_asked(scope: Any, receive: Any, send: Any) -> None:
     await page(scope, receive, send)
 
 
-_APPS = [{"app": page_when_asked, "url_prefix": PREFIX, "name": _NAME}]
+_APPS = [{"app": page_when_asked, "url_prefix": PAGE, "name": _NAME}]
 
 
 class KafkaOffsetsPlugin(AirflowPlugin):

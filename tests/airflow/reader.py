@@ -7,12 +7,27 @@ It is a job of another language, so to speak: it follows docs/job-contract.md wi
 import json
 import os
 import secrets
+import sys
 from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
 from airflow_kafka_offsets.store.objects import create_object, read_object
 from airflow_kafka_offsets.store.open import open_store
+
+JOB = str(Path(__file__).parent / "jobs" / "reader_job.py")
+SUBMIT = """#!/bin/sh
+while [ "${1##*/}" != reader_job.py ]; do shift; done
+exec %s "$@"
+"""
+
+
+def submitting(folder: Path, name: str = "spark-submit") -> dict[str, str]:
+    """Variables with which a program of that name, in the folder, runs ``jobs/reader_job.py`` with Python."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(SUBMIT % sys.executable)
+    (folder / name).chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 
 
 def read_batch(arguments: list[str], output: str, *, is_reported: bool = True) -> None:

@@ -47,4 +47,4 @@ def test_one_row_per_customer_behind_the_commit(
     assert (first.state, second.state) == ("success", "success")
     assert {row["id"]: row["name"] for row in rows_of_delta(tables / "current")} == {1: "Anna", 4: "Dee"}
     assert len(rows_of_delta(tables / "changes")) == 7
-    assert run_dag(dag).states("customers.merge") == ["skipped"]
+    assert run_dag(dag).states("customers") == ["skipped"]

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from testbed.dag_runs import RunResult
-from tests.airflow.conftest import Orders
+from testbed.dag_runs import RunResult, clear_tasks, continue_run, load_dag
+from tests.airflow.conftest import STORE, WIRING, Orders
+from tests.airflow.reader import submitting
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
-SUBMIT = """#!/bin/sh
-while [ "${1##*/}" != reader_job.py ]; do shift; done
-exec %s "$@"
-"""
 
 
 @pytest.fixture
 def one(orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Orders:
     """The DAG ``one``; what stands for ``spark-submit`` runs its job with Python."""
-    (tmp_path / "bin").mkdir()
-    submit = tmp_path / "bin" / "spark-submit"
-    submit.write_text(SUBMIT % sys.executable)
-    submit.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{submit.parent}:{os.environ['PATH']}")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
+    for name, value in submitting(tmp_path / "bin").items():
+        monkeypatch.setenv(name, value)
     orders.dag_id = "one"
     return orders
 
@@ -92,6 +83,38 @@ def test_a_clear_of_a_run_that_failed_reads_what_it_planned_and_counts_as_a_retr
     assert one.is_exact()
 
 
+@pytest.mark.parametrize(("attribute", "value"), [("retries", 0), ("retries", 9), ("max_records", 2)])
+def test_a_clear_under_another_version_of_the_dag_writes_the_same_records_again(
+    one: Orders, attribute: str, value: int
+) -> None:
+    one.produce(5)
+    run = one.run(first_try_fails=True)
+    rows = one.rows
+    one.produce(3)
+    changed = load_dag(WIRING, "one")
+    setattr(changed.get_task("orders"), attribute, value)
+    clear_tasks(changed, run.run_id, "orders", conf={"first_try_fails": False})
+    cleared = continue_run(changed, run.run_id)
+
+    assert (cleared.state, jobs(one), one.rows, one.committed) == ("success", 2, rows, {0: 5})
+    assert one.run().state == "success"
+    assert one.is_exact()
+
+
+@pytest.mark.parametrize("state", ["success", "failed", "skipped"])
+def test_a_batch_whose_task_was_marked_by_hand_is_done_by_the_next_run(
+    one: Orders, set_states: Any, state: str
+) -> None:
+    one.dag_id = "one_not_retried"
+    one.produce(5)
+    marked = one.run(first_try_fails=True)
+    set_states(marked, "success" if state != "failed" else state, {"orders": state})
+    one.produce(3)
+
+    assert (one.run().state, one.committed) == ("success", {0: 5})
+    assert (one.run().state, one.committed, one.is_exact()) == ("success", {0: 8}, True)
+
+
 def test_another_run_waits_for_the_task_that_has_the_batch(one: Orders, set_states: Any, said: Any) -> None:
     one.dag_id = "one_not_retried"
     one.produce(5)
@@ -122,13 +145,17 @@ def test_a_run_that_was_begun_by_the_group_is_finished_by_the_one_task(one: Orde
     assert (one.run().state, one.committed, one.is_exact()) == ("success", {0: 3}, True)
 
 
-def test_mapped_tasks_have_pipelines_of_their_own_and_shards_share_one(one: Orders, said: Any) -> None:
+def test_mapped_shards_share_a_pipeline_and_a_template_gives_mapped_topics_one_each(one: Orders) -> None:
     one.dag_id = "one_mapped"
     one.produce(4)
+    for topic in (f"{one.topic}-b", f"{one.topic}-c"):
+        one.broker.create_topic(topic, 1)
+        one.broker.produce(topic, [(0, None, b"%d" % one.produced, None)])
+        one.produced += 1
     run = one.run()
     assert sorted(run.states("orders")) == ["skipped", "success"]  # the topic has one partition
-    assert run.states("unnamed") == ["failed"] * 2
-    assert "A mapped task needs a pipeline_id" in said()
+    assert run.states("topics") == ["success"] * 2
+    assert [(STORE / f"{one.topic}-{name}" / "pipeline").exists() for name in "bc"] == [True] * 2
     assert (one.is_exact(), one.committed) == (True, {0: 4})
 
 

@@ -4,7 +4,6 @@ What differs between tests comes in through the run's conf (``params``).
 """
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
@@ -117,16 +116,13 @@ WAIT = "CAST(reflect('java.lang.System', 'getProperty', 'tests.wait_ms') AS BIGI
 WAITING = "reflect('java.lang.System', 'setProperty', 'tests.waiting', 'true')"
 
 
-def batch_connected(dag_id: str, table: type[Delta | Iceberg], separator: str, retries: int = 1, **more: Any) -> None:
-    batch(
-        dag_id,
-        retries=retries,
-        group_id=GROUP,
-        start="earliest",
-        application=None,
-        submit=None,
-        spark_connect="spark_connect_default",
-        rows=Rows(
+def over_connect(table: type[Delta | Iceberg], separator: str) -> dict[str, Any]:
+    return {
+        "group_id": GROUP,
+        "start": "earliest",
+        "application": None,
+        "spark_connect": "spark_connect_default",
+        "rows": Rows(
             Text(),
             select=[
                 "CAST(value AS BIGINT) AS id",
@@ -136,33 +132,34 @@ def batch_connected(dag_id: str, table: type[Delta | Iceberg], separator: str, r
             expect={"is a number": "try_cast(value AS BIGINT) IS NOT NULL"},
             bad=BadRecords(table(f"{OUTPUT}{separator}bad"), limit=1),
         ),
-        sink=table(f"{OUTPUT}{separator}rows"),
-        merge=Merge(f"{OUTPUT}{separator}current", keys=["id"]),
-        **more,
-    )
+        "sink": table(f"{OUTPUT}{separator}rows"),
+        "merge": Merge(f"{OUTPUT}{separator}current", keys=["id"]),
+    }
 
 
-batch_connected("batch_into_delta", Delta, "/")
-batch_connected("batch_into_iceberg", Iceberg, ".")
-batch_connected("batch_timed_out", Delta, "/", 0, default_args={"execution_timeout": timedelta(seconds=15)})
+SOON = {"execution_timeout": timedelta(seconds=15)}
+batch("batch_into_delta", retries=1, submit=None, **over_connect(Delta, "/"))
+batch("batch_into_iceberg", retries=1, submit=None, **over_connect(Iceberg, "."))
+batch("batch_timed_out", submit=None, **SOON, **over_connect(Delta, "/"))
 
 batch("hours", schedule=HOURLY, start=Timestamp(), end=Timestamp(), sensor=False)
 batch("hours_awaited", schedule=HOURLY, start=Timestamp(), end=Timestamp(), sensor={"idle_timeout": 1, "timeout": 60})
 batch("windows_without_intervals", schedule=None, start=Timestamp(), end=Timestamp(), sensor=False)
 
-READER = str(Path(__file__).resolve().parents[1] / "jobs" / "reader_job.py")
 ARGUMENTS = [OUTPUT, "{{ params.first_try_fails }}", "{{ ti.try_number }}"]
 
 
 def one_task(dag_id: str, schedule: Any = None, **more: Any) -> None:
     with DAG(dag_id, schedule=schedule, params=PARAMS, **COMMON):
         given = {"task_id": "orders", "topics": TOPIC, "pipeline_id": TOPIC, "outlets": [Asset(f"asset-of-{dag_id}")]}
-        by_reader = {"application": READER, "spark": {"application_args": ARGUMENTS}}
+        by_reader = {"application": reader.JOB, "spark": {"application_args": ARGUMENTS}}
         KafkaSparkBatchOperator(**{**given, **by_reader, **more})
 
 
 one_task("one", group_id=GROUP, start="earliest")
 one_task("one_not_retried", group_id=GROUP, start="earliest", retries=0)
+one_task("one_into_delta", retries=1, spark=None, **over_connect(Delta, "/"))
+one_task("one_timed_out", retries=0, spark=None, **SOON, **over_connect(Delta, "/"))
 one_task(
     "one_hours",
     schedule=HOURLY,
@@ -172,11 +169,13 @@ one_task(
     wait_timeout=1,
 )
 with DAG("one_mapped", schedule=None, params=PARAMS, default_args={"retries": 0}, **COMMON):
-    by_reader = {"topics": TOPIC, "start": "earliest", "application": READER, "spark": {"application_args": ARGUMENTS}}
+    by_reader = {"start": "earliest", "application": reader.JOB, "spark": {"application_args": ARGUMENTS}}
     KafkaSparkBatchOperator.partial(
-        task_id="orders", pipeline_id=TOPIC, group_id=GROUP, max_active_tis_per_dagrun=1, **by_reader
+        task_id="orders", topics=TOPIC, pipeline_id=TOPIC, group_id=GROUP, max_active_tis_per_dagrun=1, **by_reader
     ).expand(shard=[(0, 2), (1, 2)])
-    KafkaSparkBatchOperator.partial(task_id="unnamed", **by_reader).expand(shard=[(0, 2), (1, 2)])
+    KafkaSparkBatchOperator.partial(task_id="topics", pipeline_id="{{ task.topics }}", **by_reader).expand(
+        topics=[f"{TOPIC}-b", f"{TOPIC}-c"]
+    )
 
 with DAG("old_job", schedule=None, params=PARAMS, default_args={"retries": 0}, **COMMON):
     resolve = ResolveStartupOffsetsOperator(

@@ -1,6 +1,10 @@
-"""Stands for a PySpark job: ``reader_job.py OUTPUT IS_BROKEN TRY`` and the arguments of a plan."""
+"""Stands for a PySpark job: ``reader_job.py OUTPUT IS_BROKEN TRY`` and the arguments of a plan.
+
+It waits while there is a file ``OUTPUT.gate``.
+"""
 
 import sys
+import time
 from pathlib import Path
 
 from tests.airflow.reader import read_batch
@@ -8,5 +12,7 @@ from tests.airflow.reader import read_batch
 output, is_broken, number, *arguments = sys.argv[1:]
 with Path(f"{output}.jobs").open("a") as log:
     log.write(f"{arguments[1]}\n")
+while Path(f"{output}.gate").exists():
+    time.sleep(0.05)
 read_batch(arguments, output)
 sys.exit(is_broken == "True" and number == "1")

@@ -1,0 +1,22 @@
+"""The button of a task in Airflow's pages that leads to the page of its pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import BaseOperatorLink
+
+from airflow_kafka_offsets.names import PAGE
+
+
+class PageLink(BaseOperatorLink):
+    """The page shows the batch of the task's run."""
+
+    name = "Kafka offsets"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        root = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")  # Airflow may be served below a path
+        run, task = quote(ti_key.run_id, safe=""), quote(ti_key.task_id, safe="")
+        return f"{root}{PAGE}/dags/{quote(ti_key.dag_id, safe='')}?run={run}&task={task}"
