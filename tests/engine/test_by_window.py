@@ -309,3 +309,13 @@ def test_a_window_that_lost_records_by_truncation_says_so_in_later_plans_too(
     decisions = [(d.kind, d.start, d.end) for plan in batch.plans for d in pipeline.log.body(batch).decisions]
     assert ranges_of(work)[0] == (2, 3)
     assert decisions[-2:] == [("lost", 3, 4), ("lost", 2, 3)]
+
+
+def test_a_first_window_that_is_older_than_the_log_says_so(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    cluster.produce(tp(0), [at(0.1), at(0.2), at(2.5)])
+    cluster.delete_records(tp(0), 2)
+    with pytest.raises(DataLoss, match="offsets 0 to 2 are gone from Kafka, and may have been of window"):
+        plan(pipeline, 0, 1)
+    assert isinstance(plan(pipeline, 0, 1, on_data_loss="advance"), NoBatch)
+    [decision] = pipeline.log.body(pipeline.log.newest()).decisions
+    assert decision[:4] == (tp(0), 0, 2, "hidden")
