@@ -28,7 +28,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.kafka_values import TopicPartition, values_by_topic
 from airflow_kafka_offsets.log.identity import Identity
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
-from airflow_kafka_offsets.plan.body import Offset, Offsets, is_other_topic
+from airflow_kafka_offsets.plan.body import Offset, is_other_topic
 from airflow_kafka_offsets.plan.ranges import Committed
 from airflow_kafka_offsets.plan.window import Covered
 from airflow_kafka_offsets.request import Request
@@ -203,7 +203,8 @@ def _topics(request: Request, look: Look, decided: Decided, shard: Shard) -> Ite
     """Topics that the pipeline has offsets of, and that were deleted or re-created."""
     now, ended, names = look.description.topic_ids, dict[str, str](), set[str]()
     lines = list[str]()
-    for tp, at in sorted(_known_topics(decided, shard).items()):
+    known = {(tp, at.topic_id or ""): at for tp, at in _known_topics(decided, shard)}
+    for (tp, _), at in sorted(known.items()):
         is_gone = tp.topic not in now and request.subscription.has(tp)
         if (is_gone or is_other_topic(at, tp, now)) and not decided.identity.is_ended(at):
             how = "was deleted" if is_gone else f"was re-created: {at.topic_id} is now {now[tp.topic]}"
@@ -224,15 +225,16 @@ def _topics(request: Request, look: Look, decided: Decided, shard: Shard) -> Ite
         )
 
 
-def _known_topics(decided: Decided, shard: Shard) -> Offsets:
+def _known_topics(decided: Decided, shard: Shard) -> Iterator[tuple[TopicPartition, Offset]]:
+    """An unfinished batch and a reset that came beside it may know a partition of different topics."""
     if decided.identity.kind == "window":
         covered = shard.log.first_body(shard.newest).covered if shard.newest is not None else ()
-        return Covered(covered, decided.identity.ended).topics()
-    found: dict[TopicPartition, Offset] = {}
+        yield from Covered(covered, decided.identity.ended).topics().items()
+        return
     unfinished = shard.head.unfinished
     if unfinished is not None and unfinished.plan.cluster_id == decided.identity.cluster_id:
-        found |= shard.log.body(unfinished).position_after(unfinished.plan.topic_ids)
-    return {**found, **decided.resumed(shard.log, shard.head.committed).position}
+        yield from shard.log.body(unfinished).position_after(unfinished.plan.topic_ids).items()
+    yield from decided.resumed(shard.log, shard.head.committed).position.items()
 
 
 def acknowledged_value(difference: Difference) -> Any:

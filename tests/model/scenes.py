@@ -39,6 +39,7 @@ _IN_SEQUENCE = (
     of_acts.reset_makes_a_large_batch_smaller,
     of_acts.reset_while_a_topic_was_recreated,
     of_acts.reset_of_one_shard_while_another_ones_topic_was_recreated,
+    of_acts.reset_beside_a_plan_of_a_topic_that_ends,
     of_acts.cleared_run_of_an_output_that_is_left,
     of_acts.topic_of_the_new_cluster_is_recreated,
     of_acts.cluster_is_named_by_a_run_that_subscribes_to_less,

@@ -99,6 +99,23 @@ def reset_of_one_shard_while_another_ones_topic_was_recreated(s: Scene) -> None:
     s.expect(error is not None, "an act looks at its own shard only")
 
 
+def reset_beside_a_plan_of_a_topic_that_ends(s: Scene) -> None:
+    """A slow run plans a new topic that is re-created meanwhile, and a reset names the newer one first."""
+    s.do(s.one)
+    refunds = TopicPartition("refunds", 0)
+    s.world.new_topic("refunds", 1)
+    happenings.produce(s.world, refunds, 1, 2, 3)
+    slow = s.go(s.start(s.other, is_zombie=True), "create orders/batches")
+    happenings.delete_topic(s.world, "refunds")
+    s.world.new_topic("refunds", 1)
+    happenings.produce(s.world, refunds, 4)
+    act = s.start(s.act(reset={"start": "earliest", "allow_duplicates": True}))
+    while len(s.world.identities()) < 2:
+        s.world.step(act)
+    s.world.crash(act)
+    s.go(slow)
+
+
 def cleared_run_of_an_output_that_is_left(s: Scene) -> None:
     s.do(s.one)
     s.world.true_output = s.world.req_output = "B"

@@ -116,6 +116,7 @@ TWINS: dict[Kind, dict[str, Twin]] = {
         "a start moves back what was read since": _without(log_identity.resume, "to.offset > at.offset or start.allow_duplicates", "True", of_acts.batch_is_committed_beside_a_reset),
         "a reset leaves the unfinished batch": _without(turn._continue, "or identity.reset_at > plan.identity", "", of_acts.reset_makes_a_large_batch_smaller),
         "a plan again forgets where new partitions started": _without(sequence.plan_sequence, "turn.log, committed, unfinished)", "turn.log, committed)", of_acts.new_partition_is_planned_again),
+        "a topic of an unfinished batch is hidden by a reset": _without(identity._topics, '(tp, at.topic_id or "")', '(tp, "")', of_acts.reset_beside_a_plan_of_a_topic_that_ends),
         "topics of another cluster are found by name later": _without(log_identity.resume, "identity.topics.get(tp.topic, at.topic_id)", "None", of_acts.topic_of_the_new_cluster_is_recreated),
         "topics of another cluster are those of the act's subscription": _without(acts.decide, "{*known, *body.starts, *look.description.partitions}", "look.description.partitions", of_acts.cluster_is_named_by_a_run_that_subscribes_to_less),
         "an ended topic lives on on the new cluster": _without(log_identity.resume, "if at is not None and not identity.is_ended(at):", "if at is not None:", of_acts.topic_had_ended_before_the_cluster_was_replaced),
