@@ -88,7 +88,7 @@ def decide(turn: Turn, act: Conf, shards: Sequence[Shard]) -> Decided:
     if named.cluster not in (None, there):
         problems.append(f"cluster {named.cluster!r} is named, and the connection leads to {there!r}")
     if named.cluster not in (None, old.cluster_id):
-        known = {tp for s in shards for tp in turn.decided.resumed(s.log, s.head.committed).position}
+        known = {tp for s in shards for tp in turn.decided.resumed(s.log, *s.head).position}
         ids = look.topic_ids({*known, *body.starts, *look.description.partitions})  # not only of what this run reads
         topics = {name: topic_id for name, topic_id in ids.items() if topic_id is not None}
         new = replace(new, cluster_id=str(named.cluster), cluster_at=new.number, topics=topics)

@@ -234,7 +234,7 @@ def _known_topics(decided: Decided, shard: Shard) -> Iterator[tuple[TopicPartiti
     unfinished = shard.head.unfinished
     if unfinished is not None and unfinished.plan.cluster_id == decided.identity.cluster_id:
         yield from shard.log.body(unfinished).position_after(unfinished.plan.topic_ids).items()
-    yield from decided.resumed(shard.log, shard.head.committed).position.items()
+    yield from decided.resumed(shard.log, *shard.head).position.items()
 
 
 def acknowledged_value(difference: Difference) -> Any:

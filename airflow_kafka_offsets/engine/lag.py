@@ -48,8 +48,7 @@ def position_of(log: PipelineLog, newest: Batch | None) -> Offsets:
     identity = log.identity()
     if identity is None:
         return {}
-    head = log.head(newest)
-    return Decided(identity).resumed(log, head.committed, head.unfinished).position
+    return Decided(identity).resumed(log, *log.head(newest)).position
 
 
 def lag_of_pipeline(log: PipelineLog, newest: Batch | None, kafka: Cluster, *, with_times: bool = True) -> Lag | None:

@@ -31,8 +31,8 @@ def plan_sequence(turn: Turn) -> Draft:
 
     :raises DataLoss: unread records were deleted, and ``on_data_loss`` is ``fail``.
     """
-    look, (committed, unfinished) = turn.look, turn.shard.head
-    resumed = turn.decided.resumed(turn.log, committed, unfinished)
+    look, head = turn.look, turn.shard.head
+    resumed = turn.decided.resumed(turn.log, *head)
     position = resumed.position
     asked = look.to_read(position)
     new = look.log_starts([tp for tp in asked if tp not in position])
@@ -49,7 +49,7 @@ def plan_sequence(turn: Turn) -> Draft:
     skips = skips_in(turn.identity, ranges, position)
     decisions = (*resumed.decisions, *decisions_of(starts), *decisions_of_skips(skips))
     body = PlanBody(ranges, position, skips, decisions)
-    return Draft(body, bool(body.offsets or decisions or new or (committed is None and position)))
+    return Draft(body, bool(body.offsets or decisions or new or (head.committed is None and position)))
 
 
 def decisions_of(starts: Mapping[TopicPartition, ValidatedStart]) -> tuple[Decision, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +13,7 @@ from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
 from airflow_kafka_offsets.log.entries import Batch, digits_of
 from airflow_kafka_offsets.log.identity import Identity, IdentityBody, Resumed, resume
 from airflow_kafka_offsets.log.pipeline_log import Head, PipelineLog
-from airflow_kafka_offsets.plan.body import Offsets
+from airflow_kafka_offsets.plan.body import Offset, Offsets
 from airflow_kafka_offsets.request import Request
 
 
@@ -79,21 +79,26 @@ class Decided:
             planned = None if committed is None or committed.is_cleaned else log.body(committed).ranges.get(tp)
             return None if planned is None else planned.log_end
 
-        under = 1 if committed is None else committed.plan.identity
-        found = self.resumed_from(log, self.position(log, committed), under, log_end)
-        if unfinished is None or unfinished.plan.cluster_id != self.identity.cluster_id:
-            return found
-        former = log.body(unfinished).resume_from
-        return found._replace(
-            position={tp: at for tp, at in former.items() if not self.identity.is_ended(at)} | found.position
-        )
+        position, under = self.position(log, committed), 1 if committed is None else committed.plan.identity
+        found: dict[TopicPartition, tuple[Offset, int]] = {}
+        if unfinished is not None:
+            for plan in unfinished.plans:
+                new = log.body_of(unfinished, plan).resume_from
+                found = {tp: (at, plan.identity) for tp, at in new.items() if tp not in position} | found
+        return self.resumed_from(log, position, under, log_end, found)
 
     def resumed_from(
-        self, log: PipelineLog, position: Offsets, under: int, log_end: Callable[[TopicPartition], int | None]
+        self,
+        log: PipelineLog,
+        position: Offsets,
+        under: int,
+        log_end: Callable[[TopicPartition], int | None],
+        found: Mapping[TopicPartition, tuple[Offset, int]] | None = None,
     ) -> Resumed:
-        starts = self.body(log).starts if self.identity.starts_at > under else {}
+        first = min((under, *(number for _, number in (found or {}).values())))
+        starts = self.body(log).starts if self.identity.starts_at > first else {}
         own = {tp: start for tp, start in starts.items() if is_of_shard(tp, log.shard)}
-        return resume(self.identity, own, position, under, log_end)
+        return resume(self.identity, own, position, under, log_end, found)
 
 
 @dataclass(frozen=True, slots=True)

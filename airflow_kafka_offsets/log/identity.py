@@ -128,6 +128,7 @@ def resume(
     before: Offsets,
     planned_under: int,
     log_end: Callable[[TopicPartition], int | None],
+    found: Mapping[TopicPartition, tuple[Offset, int]] | None = None,
 ) -> Resumed:
     """The position that a batch resumes from (STATE.md, *Resume*).
 
@@ -135,8 +136,11 @@ def resume(
     :param before: the position after the batch before it; before the first batch, the first starts.
     :param planned_under: the number of the identity of the batch before it; 1 before the first batch.
     :param log_end: where a log ended when the batch before it was planned: what was unread in a topic that ended.
+    :param found: new partitions of the batch itself, which is planned again: where its plans had them, each with the
+        number of the identity that it was planned under. Nothing of them is committed.
     """
-    if not starts and not identity.ended and planned_under >= identity.cluster_at:
+    found = found or {}
+    if not starts and not found and not identity.ended and planned_under >= identity.cluster_at:
         return Resumed(dict(before), ())  # as most often: no partition has to be looked at
     position, decisions = dict[TopicPartition, Offset](), list[Decision]()
 
@@ -146,20 +150,21 @@ def resume(
             return at
         return Offset(at.offset, None, identity.topics.get(tp.topic, at.topic_id))
 
-    for tp in sorted({*before, *starts}):
-        start, at = starts.get(tp), before.get(tp)
+    for tp in sorted({*before, *found, *starts}):
+        start, (at, under) = starts.get(tp), found.get(tp, (before.get(tp), planned_under))
         if at is not None and not identity.is_ended(at):  # else it had ended before the cluster was replaced
-            at = on_this_cluster(tp, at, planned_under)
+            at = on_this_cluster(tp, at, under)
         if at is not None and identity.is_ended(at):
             end = log_end(tp)
             if end is None or end > at.offset:
                 decisions.append(Decision(tp, at.offset, end, "lost", f"the topic ended, identity {identity.number}"))
             at = None
-        if start is not None and start.identity > planned_under and start.topic_id not in identity.ended:
+        if start is not None and start.identity > under and start.topic_id not in identity.ended:
             to = on_this_cluster(tp, Offset(start.offset, None, start.topic_id), start.identity)
             is_same = at is not None and at.topic_id == to.topic_id
-            if at is None or not is_same or to.offset > at.offset or start.allow_duplicates:
-                if at is not None and is_same and to.offset != at.offset:
+            is_unread = tp in found
+            if at is None or not is_same or to.offset > at.offset or start.allow_duplicates or is_unread:
+                if at is not None and is_same and (to.offset > at.offset or (to.offset < at.offset and not is_unread)):
                     kind: DecisionKind = "skipped" if to.offset > at.offset else "again"
                     low, high = sorted((at.offset, to.offset))
                     decisions.append(Decision(tp, low, high, kind, f"reset, identity {start.identity}"))

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from airflow_kafka_offsets.errors import StoreDamaged
 from airflow_kafka_offsets.kafka_values import RunKey
-from airflow_kafka_offsets.log.entries import Attempt, Batch, BodyName, Entry, entry_from_dict, entry_to_dict
+from airflow_kafka_offsets.log.entries import Attempt, Batch, BodyName, Entry, Plan, entry_from_dict, entry_to_dict
 from airflow_kafka_offsets.log.identity import (
     Identity,
     IdentityBody,
@@ -229,11 +229,16 @@ class PipelineLog:
 
     def body(self, batch: Batch) -> PlanBody:
         """The per-partition half of the current plan."""
-        return self._plan_body(batch, batch.plan.ranges)
+        return self.body_of(batch, batch.plan)
 
     def first_body(self, batch: Batch) -> PlanBody:
         """The body of the batch's first plan, even if it was replaced."""
-        return self._plan_body(batch, batch.first_plan.ranges)
+        return self.body_of(batch, batch.first_plan)
+
+    def body_of(self, batch: Batch, plan: Plan) -> PlanBody:
+        """That of one of the batch's plans."""
+        body: PlanBody = self._body(self.folder(batch.number), plan.ranges, body_from_dict)
+        return body
 
     def position_after(self, batch: Batch) -> Offsets:
         """The position that the batch's commit holds."""
@@ -306,10 +311,6 @@ class PipelineLog:
         self.store.create(f"{folder}/{name}", data)
         self._read[f"{folder}/{name}"] = body
         return BodyName(name, hashlib.sha256(data).hexdigest())
-
-    def _plan_body(self, batch: Batch, name: BodyName) -> PlanBody:
-        body: PlanBody = self._body(self.folder(batch.number), name, body_from_dict)
-        return body
 
     def _body(self, folder: str, name: BodyName, parse: Any) -> Any:
         def checked(data: Mapping[str, Any]) -> Any:

@@ -20,6 +20,7 @@ _BOTH: tuple[Callable[[Scene], None], ...] = (
     of_batches.driver_is_overtaken_by_another_plan,
     of_batches.topic_is_recreated_before_the_read,
     of_batches.topic_is_recreated_before_a_rewrite_reads,
+    of_batches.spark_alone_is_cleared_of_a_job_without_report,
     of_batches.log_is_truncated_behind_the_driver,
     of_batches.job_is_corrected_before_the_commit,
     of_batches.batch_that_does_not_verify_expires,
@@ -40,6 +41,8 @@ _IN_SEQUENCE = (
     of_acts.reset_while_a_topic_was_recreated,
     of_acts.reset_of_one_shard_while_another_ones_topic_was_recreated,
     of_acts.reset_beside_a_plan_of_a_topic_that_ends,
+    of_acts.reset_skips_records_of_a_new_partition,
+    of_acts.new_partition_of_an_unfinished_batch_on_a_new_cluster,
     of_acts.cleared_run_of_an_output_that_is_left,
     of_acts.topic_of_the_new_cluster_is_recreated,
     of_acts.cluster_is_named_by_a_run_that_subscribes_to_less,
@@ -71,6 +74,7 @@ _BY_WINDOW = (
     of_batches.log_is_truncated_below_a_cut,
 )
 _WITHOUT_REPORTS = (
+    of_batches.spark_alone_is_cleared_of_a_job_without_report,
     of_batches.plan_is_replaced_under_a_job_without_report,
     of_batches.topic_is_recreated_before_a_rewrite_reads,
 )

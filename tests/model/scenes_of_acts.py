@@ -116,6 +116,36 @@ def reset_beside_a_plan_of_a_topic_that_ends(s: Scene) -> None:
     s.go(slow)
 
 
+def reset_skips_records_of_a_new_partition(s: Scene) -> None:
+    """Of an unfinished batch, whose plan had it from its first record on; the plan after that one knows it, too."""
+    s.do(s.one)
+    refunds = TopicPartition("refunds", 0)
+    s.world.new_topic("refunds", 1)
+    happenings.produce(s.world, refunds, 1, 2, 3)
+    s.do(s.other, "resolve")
+    s.do(s.act(reset={"start": {"refunds-0": 2}}), "resolve")
+    happenings.produce(s.world, refunds, 4)
+    s.world.kafka.delete_records(RETURNS, 5)
+    s.world.kafka.delete_records(refunds, 3)
+    s.do(s.third)
+    body = s.world.body_of(s.world.batches()[-1].plan)
+    kinds = [(d.kind, d.start, d.end) for d in body.decisions if d.partition == refunds]
+    s.expect(kinds == [("skipped", 0, 2), ("lost", 2, 3)], f"decisions about refunds-0: {kinds}")
+
+
+def new_partition_of_an_unfinished_batch_on_a_new_cluster(s: Scene) -> None:
+    s.do(s.one)
+    refunds = TopicPartition("refunds", 0)
+    s.world.new_topic("refunds", 1)
+    happenings.produce(s.world, refunds, 1, 2, 3)
+    s.do(s.other, "resolve")
+    happenings.migrate(s.world)
+    s.world.kafka.delete_records(refunds, 2)
+    s.do(s.act(acknowledge={"cluster": "Y"}))
+    decisions = s.world.body_of(s.world.batches()[-1].plan).decisions
+    s.expect(any(d.partition == refunds for d in decisions), "records of a new partition are lost, unsaid")
+
+
 def cleared_run_of_an_output_that_is_left(s: Scene) -> None:
     s.do(s.one)
     s.world.true_output = s.world.req_output = "B"

@@ -70,6 +70,14 @@ def topic_is_recreated_before_a_rewrite_reads(s: Scene) -> None:
     s.expect(None not in errors, f"a rewrite that has read another topic is green: {errors}")
 
 
+def spark_alone_is_cleared_of_a_job_without_report(s: Scene) -> None:
+    s.do(s.one)
+    happenings.delete_topic(s.world, "returns")
+    s.world.new_topic("returns", 1)
+    happenings.produce(s.world, RETURNS, 1, 2, 3, 4, 5, 6)
+    s.expect(s.do(s.one, "spark", "commit") is not None, "a job that has read another topic is green")
+
+
 def log_is_truncated_behind_the_driver(s: Scene) -> None:
     s.do(s.one, "resolve", "spark")
     happenings.truncate(s.world, FIRST, 3)

@@ -184,12 +184,14 @@ class World:
         return log.identity_body(identity).starts
 
     def position(self) -> dict[TopicPartition, Offset]:
-        """After the newest commits."""
+        """After the newest commits, and where unfinished batches found new partitions."""
         found = dict[TopicPartition, Offset]()
         for log in self.pipeline.logs():
             identity = log.identity()
             assert identity is not None
-            found |= Decided(identity).position(log, log.head().committed)
+            head = log.head()
+            former = {} if head.unfinished is None else log.body(head.unfinished).resume_from
+            found |= {**former, **Decided(identity).position(log, head.committed)}
         return found
 
     def batches(self, pipeline: Pipeline | None = None) -> list[Batch]:
