@@ -71,10 +71,10 @@ class Way:
 
     def times(self, other: Way) -> float:
         """How many times as long as the other way it takes."""
-        return _median_ratio(self.seconds, other.seconds)
+        return ratio(self.seconds, other.seconds)
 
     def processor_times(self, other: Way) -> float:
-        return _median_ratio([run.processor for run in self.runs], [run.processor for run in other.runs])
+        return ratio([run.processor for run in self.runs], [run.processor for run in other.runs])
 
     def part_s(self, name: str) -> float:
         return statistics.median(run.parts[name] for run in self.runs)
@@ -176,7 +176,8 @@ def _machine(packages: Sequence[str]) -> str:
     )
 
 
-def _median_ratio(own: Sequence[float], others: Sequence[float]) -> float:
+def ratio(own: Sequence[float], others: Sequence[float]) -> float:
+    """The median of the rounds' ratios."""
     return statistics.median(one / other for one, other in zip(own, others, strict=False))
 
 

@@ -1,18 +1,16 @@
-"""DAGs over the same new records, for ``benchmarks.run_overhead``: a bare Spark task, and ``kafka_spark_batch``."""
+"""DAGs over the same new records, for ``benchmarks.run_overhead``: a bare Spark task, the task group, and one task."""
 
 import os
+from itertools import product
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG
 
-from airflow_kafka_offsets import Delta, Iceberg, kafka_spark_batch
+from airflow_kafka_offsets import Delta, Iceberg, KafkaSparkBatchOperator, kafka_spark_batch
 
 TOPIC, OUTPUT, JOB, SERVERS = (os.environ[f"OVERHEAD_{name}"] for name in ("TOPIC", "OUTPUT", "JOB", "SERVERS"))
-WAYS = {
-    "cold_fast": {},
-    "cold": {"spark": {"fast_start": False}},
-    "warm": {"spark_connect": "spark_connect_default"},
-}
+WAYS = {"cold": {}, "warm": {"spark_connect": "spark_connect_default"}}
+FORMS = {"group": kafka_spark_batch, "one": lambda name, **given: KafkaSparkBatchOperator(task_id=name, **given)}
 
 for kind in ("delta", "iceberg"):
     with DAG(f"{kind}_bare", schedule=None):
@@ -22,9 +20,8 @@ for kind in ("delta", "iceberg"):
             application=JOB,
             application_args=[SERVERS, TOPIC, kind, table, "{{ dag_run.conf.starting_offsets }}"],
         )
-    for way, more in WAYS.items():
-        name = f"{kind}_{way}"
+    for (way, more), (form, batch) in product(WAYS.items(), FORMS.items()):
+        name = f"{kind}_{way}_{form}"
         with DAG(name, schedule=None):
             sink = Delta(f"{OUTPUT}/{name}") if kind == "delta" else Iceberg(f"lake.bench.{name}")
-            of_way = {"group_id": name, "sink": sink, **more}
-            kafka_spark_batch("orders", topics=[TOPIC], start="earliest", prefix_group_id=False, **of_way)
+            batch("orders", topics=[TOPIC], group_id=name, start="earliest", sink=sink, **more)
