@@ -139,7 +139,7 @@ class CloudStore:
             self.list(name.rpartition("/")[0])
 
     def _no_bucket(self, verb: str, name: str, error: Exception) -> StoreUnavailable:
-        reason = f"its bucket or container does not exist, and none is made ({words(error)})"
+        reason = f"its bucket or container does not exist, and is not created ({words(error)})"
         return unavailable(self, verb, name, reason, retriable=False)
 
 

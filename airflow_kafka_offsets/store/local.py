@@ -99,7 +99,7 @@ class LocalStore:
         if not self.root.is_dir():
             raise StoreUnavailable(
                 f"Cannot use the checkpoint location {self.uri}",
-                f"there is no folder {self.root}, and none is made: on a disk that is not mounted it would be empty",
+                f"the folder {self.root} does not exist, and is not created: an unmounted disk would look empty",
                 f"Mount the disk, or make the folder once: mkdir -p {self.root}",
             )
 

@@ -134,7 +134,7 @@ def test_a_missing_bucket_is_named_and_none_is_made(kind: Kind, tmp_path: Path, 
     """To read it as an empty store would plan batch 1 again."""
     for _ in range(2):
         store = kind.place(tmp_path, bucket="tpying-mistake").open()
-        with pytest.raises(StoreUnavailable, match="its bucket or container does not exist, and none is made") as said:
+        with pytest.raises(StoreUnavailable, match="container does not exist, and is not created") as said:
             VERBS[verb](store)
         assert not said.value.retriable
         assert "tpying-mistake" in said.value.what
