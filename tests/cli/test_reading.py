@@ -175,6 +175,7 @@ def test_show_batch_has_entries_attempts_ranges_and_decisions(
         ("plan", "dag/two/orders"),
         ("commit", "dag/two/orders"),
     ]
+    assert answer["entries"][2]["details"] == {"rows": 7, "bad": 0, "filtered": 0, "proof": "receipt"}
     assert columns(answer["attempts"], "attempt", "state") == [(1, "begun"), (2, "reported")]
     assert columns(answer["ranges"], "before", "start", "end", "rows")[0] == (0, 3, 10, 7)
     assert answer["decisions"] == [

@@ -10,11 +10,14 @@ import shlex
 import sys
 import tomllib
 from datetime import datetime, timedelta
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click import Context
+from deltalake import write_deltalake
 
 import airflow_kafka_offsets
 from airflow_kafka_offsets.cli.main import commands as offsets_commands
@@ -160,3 +163,14 @@ def test_the_first_batch_page_runs_the_versions_of_this_project() -> None:
     text = (DOCS / "first-batch.md").read_text()
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert f"airflow_kafka_offsets-{version}-py3-none-any.whl" in text
+
+
+def test_a_delta_table_is_read_without_spark_as_the_pages_print_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_deltalake(str(tmp_path / "lake" / "orders"), pa.table({"amount": ["12.50"] * 3}))
+    (line,) = (line for _, line in commands("python") if "deltalake" in line)
+    block = next(block for block in PYTHON if "deltalake" in block.code)
+    for code in (shlex.split(line)[2], block.code):
+        exec(code.replace("/tmp/lake", "/lake").replace("/lake", f"{tmp_path}/lake"), {})
+        assert capsys.readouterr().out.count("12.50") == 3

@@ -163,6 +163,7 @@ class Pipeline:
             "output": output or self.output,
             "snapshot": "7",
             "counts": to_columns(Counts._fields, counts),
+            "proof": "receipt",
         }
         create_object(self.store, f"{work.log.folder(work.batch.number)}/{attempt}.report.json", report)
 

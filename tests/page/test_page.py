@@ -116,6 +116,7 @@ def test_bad_and_lost_records_of_the_newest_batch_are_said(
     assert [shown.figure(name) for name in ("rows", "bad", "filtered", "lost", "skipped")] == ["6", "1", "1", "2", "0"]
     first = shown.cells("batches")[0]
     assert first[:2] + first[3:9] == ["2", "committed", "8", "6", "1", "1", "2", "1"]
+    assert "rows 6, bad 1, filtered 1, proof receipt" in page(2).text
 
 
 def test_kafka_that_does_not_answer_leaves_a_page_that_says_so(
