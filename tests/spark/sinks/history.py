@@ -48,8 +48,12 @@ class History:
 
     def drive(self, number: int, **members: Any) -> None:
         """The Spark job of the current plan."""
-        batch, sink = self.batches[number], {**members_at(self.kind, self.folder), **members}
-        write_batch(self.spark, batch.arguments(batch.job({"output": NAME, "sink": sink, "rows": self.rows})))
+        batch = self.batches[number]
+        write_batch(self.spark, batch.arguments(batch.job(self.job(**members))))
+
+    def job(self, **members: Any) -> dict[str, Any]:
+        """The job object; `members` of its sink."""
+        return {"output": NAME, "sink": {**members_at(self.kind, self.folder), **members}, "rows": self.rows}
 
     def run(self, number: int, **header: Any) -> PlannedBatch:
         """A whole run, up to its commit."""

@@ -114,6 +114,26 @@ def test_the_receipt_counts_just_the_rows_of_its_commit(output: Output) -> None:
     assert output.stage(C, rows(3), attempt=2).added == 1
 
 
+def test_a_commit_says_which_attempt_at_which_plan_it_is(output: Output) -> None:
+    output.write(A, rows(0), digest="4f2a")
+    output.write(A, rows(0, 1), attempt=2, digest="4f2a")
+    if output.sink.format == "delta":
+        commits = output.spark.sql(f"DESCRIBE HISTORY {output.sink.name}").orderBy("version").collect()
+        said = [json.loads(commit.userMetadata) for commit in commits if commit.userMetadata]
+    else:
+        snapshots = output.spark.sql(f"SELECT summary FROM {output.sink.name}.snapshots ORDER BY committed_at")
+        said = [
+            {name.removeprefix("kafka-offsets."): value for name, value in row[0].items()}
+            for row in snapshots.collect()
+        ]
+    plan = {"pipeline": "orders", "log": LOG, "plan_id": "p", "job": None, "offsets": 0, "ranges": "4f2a"}
+    for attempt, receipt in enumerate(said, 1):
+        key = receipt.get("kafka_batch", receipt.get("batch"))
+        assert (key, str(receipt["attempt"])) == (A, str(attempt))
+        assert {name: str(receipt[name]) for name in plan} == {name: str(value) for name, value in plan.items()}
+    assert len(said) == 2
+
+
 def test_rows_with_the_sinks_own_column_are_refused(output: Output) -> None:
     with pytest.raises(Exception, match="column KAFKA_BATCH, which sinks add"):
         output.write(A, output.frame(rows(0)).withColumn("KAFKA_BATCH", f.lit("x")))

@@ -15,8 +15,7 @@ from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
 from testbed.broker import KafkaBroker
 from tests.spark.plans import Plans
 from tests.spark.sinks.conftest import KINDS
-from tests.spark.sinks.history import NAME, SIZE, History
-from tests.spark.sinks.outputs import members_at
+from tests.spark.sinks.history import SIZE, History
 from tests.spark.sinks.test_drivers import at_look
 
 Make = Callable[..., History]
@@ -69,7 +68,7 @@ def test_a_batch_that_is_written_and_whose_records_are_gone_is_looked_for(histor
     history = history_of("delta")
     history.run(1)
     batch = history.run(2)
-    job = batch.job({"output": NAME, "sink": members_at("delta", history.folder), "rows": None})
+    job = batch.job(history.job())
     assert write_batch(history.spark, [*batch.arguments(job, entry=1), "--nothing-to-do"]) is None
     history.roll_back(1)
     with pytest.raises(OutputLost, match=f"{batch.key} is written, and its records are gone"):
