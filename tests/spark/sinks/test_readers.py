@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark.errors import ConditionNotMet, InvalidJob, LateAttempt
 from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
+from tests.spark.killed_driver import run_and_kill
 from tests.spark.plans import Plans
 from tests.spark.sinks.history import SIZE, History
-from tests.spark.sinks.outputs import members_at
 from tests.spark.sinks.test_drivers import at_look
 
 Filled = Callable[..., str]
@@ -75,6 +75,22 @@ def test_no_row_of_an_attempt_that_fails_or_is_late_is_ever_seen(
 
 
 @pytest.mark.slow
+def test_no_row_of_a_run_that_is_killed_is_ever_seen(
+    history: History, polled: Callable[[], list[dict[int, list[int]]]], session_settings: Mapping[str, str]
+) -> None:
+    """First when its rows are staged, then when they are published and nothing is reported."""
+    batch = history.plan(2)
+    arguments = batch.arguments(batch.job(history.job()))
+    for moment in ("staged", "written"):
+        run_and_kill(moment, session_settings, history.folder / "nowhere", arguments)
+    history.drive(2)
+    assert (batch.attempts, batch.problems()) == ([1, 2, 3], [])
+    seen = polled()
+    assert only_whole(seen, history)
+    assert seen[-1] == history.offsets(1, 2)
+
+
+@pytest.mark.slow
 def test_sixteen_windows_at_once_are_each_seen_whole(
     history: History, polled: Callable[[], list[dict[int, list[int]]]]
 ) -> None:
@@ -82,8 +98,7 @@ def test_sixteen_windows_at_once_are_each_seen_whole(
     arguments = {}
     for number in numbers:
         batch = history.plan(number, expects=None, newest=False)
-        job = {"output": "table:orders", "sink": members_at("iceberg", history.folder), "rows": None}
-        arguments[number] = batch.arguments(batch.job(job))
+        arguments[number] = batch.arguments(batch.job(history.job()))
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(lambda n: write_batch(history.spark.newSession(), arguments[n]), numbers))
     assert [history.batches[number].problems() for number in numbers] == [[]] * 16
