@@ -119,7 +119,8 @@ def _load(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
     except AnalysisException as error:
         if "Failed to find" not in str(error):
             raise
-    package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
+    scala = "2.12" if spark.version.startswith("3.") else "2.13"
+    package = f"org.apache.spark:spark-sql-kafka-0-10_{scala}:{spark.version}"
     raise InvalidJob("Cannot read from Kafka", "Spark has no Kafka source", f'Give the job packages="{package}"')
 
 
