@@ -6,14 +6,24 @@ Each decoder is asked once per record. What a user's expressions see as ``value`
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.types import ArrayType, DataType, DateType, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DateType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from airflow_kafka_offsets.spark.sinks.columns import quoted
+from airflow_kafka_offsets.spark.store import major_version
 
 RAW = {"value": "kafka_raw_value", "key": "kafka_raw_key"}
 _DECODED = {"value": "kafka_decoded_value", "key": "kafka_decoded_key"}
@@ -49,7 +59,7 @@ class Decoder:
         self.name, self.given = name, given or {"format": "bytes"}
         self.raw, self.decoded = RAW[name], _DECODED[name]
         self.is_in_payload = is_in_payload and self.given["format"] == "json"
-        self._is_spark_3 = records.sparkSession.version.startswith("3.")
+        self._is_spark_3 = major_version(records.sparkSession) < 4
 
     def decode(self) -> Column:
         """From the bytes: what :meth:`seen` and :meth:`reasons` look at."""
@@ -86,13 +96,19 @@ class Decoder:
         if kind in ("json", "text"):
             text = f"CAST({raw} AS STRING)"
             valid = f"decode({raw}, 'UTF-8') = {text}" if self._is_spark_3 else f"is_valid_utf8({text})"
-            yield f.expr(f"CASE WHEN NOT {valid} THEN 'the {self.name} is not valid UTF-8' END")
+            wrong = f"CASE WHEN NOT {valid} THEN 'the {self.name} is not valid UTF-8' END"
+            if kind == "json":  # only a record of which some text may be such is looked at as a whole
+                replaced = [
+                    has for name, has in _parts(_has_replacement, of[decoded].dataType, decoded) if name != _CORRUPT
+                ]
+                wrong = f"CASE WHEN {' OR '.join(replaced) or 'false'} THEN {wrong} END"
+            yield f.expr(wrong)
         if kind == "json":
             bad = f"{decoded} IS NULL OR {decoded}.{_CORRUPT} IS NOT NULL"
             yield f.expr(
                 f"CASE WHEN {raw} IS NOT NULL AND ({bad}) THEN 'the {self.name} is not JSON of the schema' END"
             )
-            for field, is_late in _beyond_9999(of[decoded].dataType, decoded):
+            for field, is_late in _parts(_is_beyond_9999, of[decoded].dataType, decoded):
                 words = f"the {self.name} has a time behind the year 9999: {field}. JSON numbers are read as seconds"
                 yield f.when(f.expr(is_late), words)
         if kind == "avro" and self.given["by_id"]:
@@ -143,17 +159,37 @@ class Decoder:
         return f.coalesce(*(f.when(f.expr(f"{_ID.format(self.raw)} = {number}"), column) for number, column in texts))
 
 
-def _beyond_9999(kind: DataType, column: str, name: str = "") -> Iterator[tuple[str, str]]:
-    """Each field with times, and the condition that it has one which no calendar has, such as milliseconds make."""
+def _parts(
+    test: Callable[[DataType, str], str | None], kind: DataType, column: str, name: str = ""
+) -> Iterator[tuple[str, str]]:
+    """Each part of a value that has a test, by its name, and the condition that it has some such value there.
+
+    :param test: of a type and a column, a condition; ``None``: no such value is of the type.
+    """
     match kind:
         case StructType():
             for field in kind:
-                yield from _beyond_9999(field.dataType, f"{column}.{quoted(field.name)}", f"{name}.{field.name}")
+                yield from _parts(test, field.dataType, f"{column}.{quoted(field.name)}", f"{name}.{field.name}")
         case ArrayType():
-            for inner, is_late in _beyond_9999(kind.elementType, "kafka_item", name):
-                yield inner, f"exists({column}, kafka_item -> {is_late})"
-        case DateType() | TimestampType() | TimestampNTZType():
-            yield name.removeprefix("."), f"year({column}) > 9999"
+            for inner, condition in _parts(test, kind.elementType, "kafka_item", name):
+                yield inner, f"exists({column}, kafka_item -> {condition})"
+        case MapType():
+            yield from _parts(test, ArrayType(kind.keyType), f"map_keys({column})", name)
+            yield from _parts(test, ArrayType(kind.valueType), f"map_values({column})", name)
+        case _ if found := test(kind, column):
+            yield name.removeprefix("."), found
+
+
+def _is_beyond_9999(kind: DataType, column: str) -> str | None:
+    """It is a time that no calendar has, such as milliseconds make."""
+    return f"year({column}) > 9999" if isinstance(kind, DateType | TimestampType | TimestampNTZType) else None
+
+
+def _has_replacement(kind: DataType, column: str) -> str | None:
+    """It may have had bytes that are no UTF-8: Spark's decoder puts U+FFFD in their place."""
+    if isinstance(kind, StringType):
+        return f"contains({column}, '\ufffd')"
+    return f"contains(to_json({column}), '\ufffd')" if kind.typeName() == "variant" else None
 
 
 _ID = (

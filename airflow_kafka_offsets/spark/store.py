@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from contextlib import closing
+from functools import lru_cache
 from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
@@ -36,6 +37,12 @@ class Store(Protocol):
 def jvm_of(spark: SparkSession | None) -> Any:
     """The driver's JVM; ``None`` over Spark Connect."""
     return getattr(spark, "_jvm", None)
+
+
+@lru_cache(maxsize=4)
+def major_version(spark: SparkSession) -> int:
+    """Of Spark. Over Spark Connect it is a request."""
+    return int(spark.version.partition(".")[0])
 
 
 def require_jvm(spark: SparkSession, what: str) -> Any:

@@ -63,7 +63,8 @@ JSON: dict[str, dict[Bytes, Any]] = {
         b'{"id":"x","id":"y","unknown":null}': not_a("id", "bigint"),
         b'{"id":1.0}': not_a("id", "bigint"),
         b'{"id":9223372036854775808}': not_a("id", "bigint"),
-        b'{"id":1,"text":"\xff"}': NOT_UTF8,
+        b'{"id":1,"text":"\xff"}': 1,  # nothing of it is read
+        b'{"id":1}\xff': 1,
         '{"id":1}'.encode("utf-16-le"): NOT_JSON,
         b' {"id":1}\r\n': 1,
         b'{"id":1,"unknown":2}': 1,
@@ -71,7 +72,18 @@ JSON: dict[str, dict[Bytes, Any]] = {
         b"{}": None,
         b'{"id":1} and more': 1,  # Spark reads one object and stops
     },
-    "text STRING": {b'{"text":{"a":[1]}}': '{"a":[1]}', b'{"text":"a\nb"}': NOT_JSON},
+    "text STRING": {
+        b'{"text":{"a":[1]}}': '{"a":[1]}',
+        b'{"text":"a\nb"}': NOT_JSON,
+        b'{"text":"caf\xe9"}': NOT_UTF8,
+        b'{"text":{"a":"\xff"}}': NOT_UTF8,
+        '{"text":"\ufffd"}'.encode(): "\ufffd",
+        b'{"text":"\\ufffd"}': "\ufffd",
+    },
+    "id INT, `a b` STRUCT<c: ARRAY<STRING>>": {
+        b'{"a b":{"c":["\xff"]}}': NOT_UTF8,
+        b'{"id":1,"a b":{"c":["x",null]}}': (1, (["x", None],)),
+    },
     "price DECIMAL(10,2)": {
         b'{"price":"1.25"}': Decimal("1.25"),
         b'{"price":1.239}': Decimal("1.24"),
@@ -92,7 +104,16 @@ JSON: dict[str, dict[Bytes, Any]] = {
     "day DATE": {b'{"day":"2026-01-01"}': date(2026, 1, 1), b'{"day":"2026-13-01"}': not_a("day", "date")},
     "a STRUCT<b: INT>": {b'{"a":{"b":1}}': (1,), b'{"a":{}}': (None,), b'{"a":{"b":"x"}}': NOT_JSON},
     "a ARRAY<STRUCT<b: INT>>": {b'{"a":[{"b":1},null]}': [(1,), None], b'{"a":[{"b":"x"}]}': NOT_JSON},
-    "a MAP<STRING, INT>": {b'{"a":{"k":1}}': {"k": 1}, b'{"a":{"k":"x"}}': not_a("a", "map<string,int>")},
+    "a MAP<STRING, INT>": {
+        b'{"a":{"k":1}}': {"k": 1},
+        b'{"a":{"k":"x"}}': not_a("a", "map<string,int>"),
+        b'{"a":{"\xff":1}}': NOT_UTF8,
+    },
+    "a MAP<STRING, STRUCT<b: STRING, at: TIMESTAMP>>": {
+        b'{"a":{"k":{"b":"\xff"}}}': NOT_UTF8,
+        b'{"a":{"k":{"b":"x"},"l":null}}': {"k": ("x", None), "l": None},
+        b'{"a":{"k":{"at":1700000000000}}}': late("a.at"),
+    },
 }
 
 
