@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import xor
@@ -130,9 +131,12 @@ def _has_receipt(batch: Batch, written: Written) -> bool:
 
 
 def _planned(pieces: Sequence[Range], sizes: Mapping[Partition, int]) -> Iterator[tuple[Partition, Counted]]:
+    own = defaultdict[Partition, list[Range]](list)
+    for piece in pieces:
+        own[piece.topic, piece.partition].append(piece)
     for tp, size in sizes.items():
-        own = [piece for piece in pieces if piece[:2] == tp]
-        yield tp, Counted(size, offsets=size, first=own[0].start, last=own[-1].end - 1) if own else Counted()
+        of = own[tp]
+        yield tp, Counted(size, offsets=size, first=of[0].start, last=of[-1].end - 1) if of else Counted()
 
 
 def _read_back(batch: Batch, written: Written, sizes: Mapping[Partition, int]) -> dict[Partition, Counted]:

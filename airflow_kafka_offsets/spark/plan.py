@@ -72,6 +72,8 @@ class Plan:
     @property
     def pieces(self) -> list[Range]:
         """The offsets to read: the ranges, cut where offsets are skipped."""
+        if not self.skips:
+            return [*self.read_ranges]
         pieces = []
         for topic, partition, start, end in self.read_ranges:
             for skip in sorted(s for s in self.skips if s[:2] == (topic, partition)):
