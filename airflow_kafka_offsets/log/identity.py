@@ -151,7 +151,7 @@ def resume(
         return Offset(at.offset, None, identity.topics.get(tp.topic, at.topic_id))
 
     for tp in sorted({*before, *found, *starts}):
-        start, (at, under) = starts.get(tp), found.get(tp, (before.get(tp), planned_under))
+        start, at, under = starts.get(tp), before.get(tp), planned_under
         if at is not None and not identity.is_ended(at):  # else it had ended before the cluster was replaced
             at = on_this_cluster(tp, at, under)
         if at is not None and identity.is_ended(at):
@@ -159,10 +159,13 @@ def resume(
             if end is None or end > at.offset:
                 decisions.append(Decision(tp, at.offset, end, "lost", f"the topic ended, identity {identity.number}"))
             at = None
+        is_unread = at is None and tp in found
+        if is_unread:
+            at, under = found[tp]
+            at = on_this_cluster(tp, at, under)
         if start is not None and start.identity > under and start.topic_id not in identity.ended:
             to = on_this_cluster(tp, Offset(start.offset, None, start.topic_id), start.identity)
             is_same = at is not None and at.topic_id == to.topic_id
-            is_unread = tp in found
             if at is None or not is_same or to.offset > at.offset or start.allow_duplicates or is_unread:
                 if at is not None and is_same and (to.offset > at.offset or (to.offset < at.offset and not is_unread)):
                     kind: DecisionKind = "skipped" if to.offset > at.offset else "again"

@@ -133,6 +133,20 @@ def reset_skips_records_of_a_new_partition(s: Scene) -> None:
     s.expect(kinds == [("skipped", 0, 2), ("lost", 2, 3)], f"decisions about refunds-0: {kinds}")
 
 
+def re_created_topic_is_planned_again(s: Scene) -> None:
+    """The position has the topic that has ended; only the unfinished batch has the new one."""
+    s.do(s.one)
+    happenings.delete_topic(s.world, "returns")
+    s.world.new_topic("returns", 1)
+    happenings.produce(s.world, RETURNS, 1, 2, 3, 4)
+    s.do(s.other, "resolve")
+    s.world.kafka.delete_records(RETURNS, 2)
+    s.do(s.other)
+    decisions = s.world.body_of(s.world.batches()[-1].plan).decisions
+    lost = [(d.start, d.end) for d in decisions if d.partition == RETURNS and d.end is not None]
+    s.expect(lost == [(0, 2)], f"records of the new topic are lost, unsaid: {decisions}")
+
+
 def new_partition_of_an_unfinished_batch_on_a_new_cluster(s: Scene) -> None:
     s.do(s.one)
     refunds = TopicPartition("refunds", 0)
