@@ -111,7 +111,7 @@ def written_again(log: Log) -> None:
     log.replan(1)
     log.write(1, [record(0, "a", "unverified")])
     log.commit(2, [record(1, "b", "2")])
-    with pytest.raises(LateAttempt, match="being written again"):
+    with pytest.raises(LateAttempt, match="being rewritten"):
         log.merge()
     log.commit_written(1)
     assert merged(log) == [1, 2]
