@@ -53,7 +53,8 @@ def commit(given: PlanReference, log: PipelineLog, kafka: Cluster) -> Committed:
                 _require_same_logs(batch, body, kafka)
             break
         is_rewrite = batch.is_committed
-        _require_same_logs(batch, body, kafka)
+        if not batch.plan.from_outputs:
+            _require_same_logs(batch, body, kafka)
         if not is_rewrite:
             _require_identity(log, batch)
             _require_join(log, batch, body)

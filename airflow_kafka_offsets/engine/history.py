@@ -68,7 +68,8 @@ def _entry(k: int, entry: Plan | Commit) -> dict[str, Any]:
     details: dict[str, Any]
     match entry:
         case Plan():
-            details = {"offsets": entry.offsets, **entry.given_up, "identity": entry.identity}
+            source = {"from_outputs": True} if entry.from_outputs else {}
+            details = {"offsets": entry.offsets, **entry.given_up, "identity": entry.identity, **source}
         case Commit():
             details = {"rows": entry.rows, "bad": entry.bad, "filtered": entry.filtered, "proof": entry.proof}
     kind = type(entry).__name__.lower()

@@ -63,7 +63,7 @@ def later_plan(turn: Turn, batch: Batch, body: PlanBody) -> Plan:
     )
 
 
-def rewritten(turn: Turn, plan: Plan) -> Plan:
+def rewritten(turn: Turn, plan: Plan, *, from_outputs: bool = False) -> Plan:
     """A committed batch that its run writes again: the same plan under a new id, still of the identity that it was
     planned under, whose starts it has applied."""
     return replace(
@@ -73,6 +73,7 @@ def rewritten(turn: Turn, plan: Plan) -> Plan:
         at_ms=turn.request.now_ms,
         expects=kept_expectation(turn.identity, plan),
         newest=False,  # the next batch may be written beside it
+        from_outputs=from_outputs,
         **{name: value for name, value in _of(turn.identity).items() if name != "identity"},
     )
 

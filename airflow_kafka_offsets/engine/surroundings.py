@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol
 
 from airflow_kafka_offsets.kafka_values import RunKey
 
@@ -22,6 +23,9 @@ class Airflow(Protocol):
     def ways_past(self) -> str:
         """What in the DAG would keep a person's run from starting, in a sentence; empty: nothing."""
 
+    def job(self, topics: Collection[str]) -> Mapping[str, Any] | None:
+        """The job object by which this run's Spark job makes rows; ``None``: the job is the user's own."""
+
 
 class NoAirflow:
     """At a terminal: no run is known."""
@@ -37,3 +41,6 @@ class NoAirflow:
 
     def ways_past(self) -> str:
         return ""
+
+    def job(self, topics: Collection[str]) -> Mapping[str, Any] | None:
+        return None

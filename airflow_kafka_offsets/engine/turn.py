@@ -24,11 +24,11 @@ from airflow_kafka_offsets.engine.state import Decided, Shard, Turn
 from airflow_kafka_offsets.engine.surroundings import Airflow
 from airflow_kafka_offsets.engine.windows import find_window, plan_window, replan_window, require_free
 from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
-from airflow_kafka_offsets.errors import OverlappingRun, ReadNotVerified, StoreUnavailable
+from airflow_kafka_offsets.errors import OverlappingRun, ReadNotVerified, StoreUnavailable, counted
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.log.entries import Batch, Plan, next_step
 from airflow_kafka_offsets.log.identity import Identity
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, job_digest
 from airflow_kafka_offsets.log.reports import verify
 from airflow_kafka_offsets.plan.body import PlanBody
 from airflow_kafka_offsets.plan.window import Covered
@@ -208,16 +208,36 @@ def _write_again(turn: Turn, batch: Batch) -> ResolvedBatch | NoBatch | None:
     if plan.cluster_id != identity.cluster_id or plan.output != identity.output:
         return NoBatch(f"{batch} was committed into {plan.output}, which is no longer the output; nothing is written.")
     if gone := turn.look.gone(plan, body):
-        if gone == "other log" and not batch.is_closed:
+        if gone == "other log" and not batch.is_closed and not plan.from_outputs:
             raise other_log(batch)
-        verdict = verify(batch, body, turn.log.report)
-        if plan.require_report and not verdict.is_verified:
-            raise ReadNotVerified(
-                [f"{batch}: {problem}" for problem in verdict.problems],
-                "It is committed, and its records are gone from Kafka, so it cannot be read again. Check its rows "
-                f"(kafka_batch = '{plan.key}'), then mark this run as success or failed.",
-            )
-        if plan.output is None:
-            return NoBatch(f"{batch} is committed, and its records are gone from Kafka; nothing is written.")
-        return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=True, is_left=True)
+        return _heal_or_leave(turn, batch, body)
     return _append(turn, rewritten(turn, plan), batch, body)
+
+
+def _heal_or_leave(turn: Turn, batch: Batch, body: PlanBody) -> ResolvedBatch | NoBatch | None:
+    """A committed batch whose records are gone. Its bad records are in its own outputs: another definition heals them.
+
+    So does any definition after an attempt that did not end.
+    """
+    plan, verdict, bad = batch.plan, verify(batch, body, turn.log.report), batch.commits[-1].bad
+    note = " Its records are gone: nothing is written."
+    job = turn.airflow.job(plan.topics) if plan.require_report and (bad or not verdict.is_verified) else None
+    if job is not None and job["rows"] is not None and job["sink"]["keeps_rows"]:
+        if not verdict.is_verified or verdict.report is None or verdict.report.job != job_digest(job):
+            done = _append(turn, rewritten(turn, plan, from_outputs=True), batch, body)
+            return done and replace(
+                done, note=" Its records are gone: its bad records are read again, from their table."
+            )
+        note += (
+            f" Its {counted(bad, 'bad record')} cannot be healed by the definition of rows that committed them. If the "
+            'DAG is versioned, clear the run with "Run with latest bundle version".'
+        )
+    if plan.require_report and not verdict.is_verified:
+        raise ReadNotVerified(
+            [f"{batch}: {problem}" for problem in verdict.problems],
+            "It is committed, and its records are gone from Kafka, so it cannot be read again. Check its rows "
+            f"(kafka_batch = '{plan.key}'), then mark this run as success or failed.",
+        )
+    if plan.output is None:
+        return NoBatch(f"{batch} is committed.{note}")
+    return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=True, is_left=True, note=note)

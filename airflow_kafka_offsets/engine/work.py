@@ -82,6 +82,7 @@ class ResolvedBatch:
 
     :ivar starts_job: whether a Spark job has to run.
     :ivar is_left: the batch is committed and its records are gone: the job only looks whether its rows are there.
+    :ivar note: a sentence for people.
     """
 
     log: PipelineLog
@@ -91,6 +92,7 @@ class ResolvedBatch:
     starts_job: bool
     is_left: bool = False
     is_retry: bool = False
+    note: str = ""
 
     @property
     def key(self) -> str:
@@ -102,8 +104,7 @@ class ResolvedBatch:
         plan = self.batch.plan
         given_up = "".join(f", {count:,} {kind}" for kind, count in self.body.given_up.items() if count)
         window = f", window {iso(plan.window[0])} to {iso(plan.window[1])}" if plan.window else ""
-        gone = " Its records are gone: nothing is written." if self.is_left else ""
-        return f"{self.batch}{window}: {self.reads}{given_up}.{gone}"
+        return f"{self.batch}{window}: {self.reads}{given_up}.{self.note}"
 
     @property
     def reads(self) -> str:

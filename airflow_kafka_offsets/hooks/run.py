@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -52,12 +52,14 @@ class AirflowOf:
     :ivar pipeline_id: the pipeline that the task works on.
     :ivar own: this task's run.
     :ivar tasks: the ids of the tasks that do its batch, from resolve to commit.
+    :ivar job: the job object of the task, for a batch of these topics.
     """
 
     context: Any
     pipeline_id: str
     own: RunKey
     tasks: Collection[str]
+    job: Callable[[Collection[str]], Mapping[str, Any] | None]
 
     def is_running(self, run: RunKey) -> bool:
         """Whether a task of that run, from resolve to commit, is running or is still to run.

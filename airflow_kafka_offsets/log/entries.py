@@ -68,6 +68,7 @@ class Plan:
     :ivar newest: in sequence, whether this is the newest batch: then the output has no key behind its own.
     :ivar unfinished: by window, the earlier batches that were not committed when this one was first planned.
     :ivar given_up: offsets by kind of decision.
+    :ivar from_outputs: the records are gone from Kafka: the job reads the batch's own outputs.
     """
 
     pipeline: str
@@ -97,6 +98,7 @@ class Plan:
     newest: bool = False
     unfinished: tuple[int, ...] = ()
     given_up: Mapping[str, int] = field(default_factory=dict)
+    from_outputs: bool = False
 
     @property
     def topic_ids(self) -> dict[str, str | None]:

@@ -347,10 +347,14 @@ def name_in(store: Store, folder: str) -> str | None:
     return None if first is None else str(first.get("pipeline"))
 
 
+def job_digest(job: Mapping[str, Any]) -> str:
+    """What a job object is called."""
+    return hashlib.sha256(encode(job)).hexdigest()
+
+
 def put_job(log: PipelineLog, job: Mapping[str, Any]) -> str:
     """Write what rows mean and where they go, once. Returns its digest."""
-    data = encode(job)
-    digest = hashlib.sha256(data).hexdigest()
+    data, digest = encode(job), job_digest(job)
     name = f"{log.root}/jobs/{digest}.json"
     if (
         log.store.get(name) is None

@@ -181,7 +181,8 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
             self.log.warning(warning)
         log = PipelineLog(configured_store(self.checkpoint_location), request.pipeline_id)
         with hook.open_cluster() as cluster, measured("resolve", request.pipeline_id) as began_ms:
-            turn = request, run, log, cluster, AirflowOf(context, request.pipeline_id, run, self._tasks_of_batch())
+            tasks = self._tasks_of_batch()
+            turn = request, run, log, cluster, AirflowOf(context, request.pipeline_id, run, tasks, self.job_object)
             if request.act is None and not request.dry_run:
                 work = resolve(*turn)
             else:
@@ -210,7 +211,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
         ]
         return {self.task_id, *(task.task_id for task in behind)}.difference(*after)
 
-    def job_object(self, topics: Sequence[str]) -> dict[str, Any] | None:
+    def job_object(self, topics: Collection[str]) -> dict[str, Any] | None:
         from airflow_kafka_offsets.hooks.schema_registry import registry_of
         from airflow_kafka_offsets.rows.job import job_object
         from airflow_kafka_offsets.rows.registry import schemas_of
@@ -218,7 +219,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
         if self.job is None:
             return None
         sink, rows, merge = self.job
-        return job_object(sink, rows, schemas_of(rows, topics, registry_of) if rows is not None else {}, merge)
+        return job_object(sink, rows, schemas_of(rows, sorted(topics), registry_of) if rows is not None else {}, merge)
 
     def _parameters(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _PARAMETERS}
@@ -252,7 +253,7 @@ def resolve_batch(task: ResolveStartupOffsetsOperator, context: Any) -> Resolved
     if isinstance(work, NoBatch):
         raise AirflowSkipException(work.summary)
     task.log.info("%s Its key: %s", work.summary, work.key)
-    job = task.job_object(sorted(work.batch.plan.topics))
+    job = task.job_object(work.batch.plan.topics)
     digest = None if job is None else put_job(work.log, job)
     given = work.given(job=digest, kafka_config_id=task.kafka_config_id).to_dict()
     task.plan = {**given, "arguments": work.arguments(servers, digest), "formats": formats_of(job)}

@@ -112,11 +112,20 @@ def reported_rows(store: Store, folder: str, names: Sequence[str]) -> int:
     return sum(sum(of_topic["rows"]) for of_topic in counts.values())
 
 
-def last_commit(store: Store, folder: str, names: Sequence[str]) -> int | None:
-    """How many records the last commit of the batch has accounted for; ``None``: it has none."""
+def last_commit(store: Store, folder: str, names: Sequence[str]) -> Mapping[str, Any]:
+    """The last commit of the batch; empty: it has none."""
     entries = read_entries(store, folder, names, above=1).values()  # the first is a plan
-    commits = [e for e in entries if e["entry"] == "commit" and "rows" in e]
-    return sum(commits[-1][name] for name in ("rows", "bad", "filtered")) if commits else None
+    return ({}, *(entry for entry in entries if entry["entry"] == "commit"))[-1]
+
+
+def committed_counts(store: Store, folder: str, names: Sequence[str]) -> Any:
+    """What was counted in the batch as it is committed: columns by topic.
+
+    :raises StoreUnavailable: the report is gone.
+    """
+    start = f"{last_commit(store, folder, names).get('attempt')}-"
+    report = next((n for n in names if n.startswith(start) and n.endswith(".report.json")), f"{start}….report.json")
+    return read_object(store, f"{folder}/{report}")["counts"]
 
 
 def entries_of(store: Store, pipeline: str, number: int) -> tuple[str, Entries]:

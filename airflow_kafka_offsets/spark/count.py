@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 OBSERVED_WITHIN_S = 10.0
 _COLUMNS = {"topic": "STRING", "partition": "INT", "offset": "BIGINT"}
 _UNFILTERED = HASH.replace("(", f"(CASE WHEN {FATE} != '{FILTERED}' THEN ", 1)[:-1] + " END)"
+_COUNTS = ("rows", "bad", "filtered", "offsets", "gaps", "first", "last")
 Partition = tuple[str, int]
 Proof = Literal["receipt", "read back", "trusted"]
 
@@ -167,14 +168,22 @@ def is_whole(sizes: Mapping[Partition, int], counted: Mapping[Partition, Counted
 
 def columns(counted: Mapping[Partition, Counted]) -> dict[str, dict[str, list[Any]]]:
     """The counts as a report has them: columns by topic."""
-    names = ("rows", "bad", "filtered", "offsets", "gaps", "first", "last")
     topics: dict[str, dict[str, list[Any]]] = {}
     for (topic, partition), of_partition in sorted(counted.items()):
-        table = topics.setdefault(topic, {name: [] for name in ("partition", *names)})
+        table = topics.setdefault(topic, {name: [] for name in ("partition", *_COUNTS)})
         table["partition"].append(partition)
-        for name in names:
+        for name in _COUNTS:
             table[name].append(getattr(of_partition, name))
     return topics
+
+
+def from_columns(topics: Mapping[str, Mapping[str, list[Any]]]) -> dict[Partition, Counted]:
+    """The counts that a report has."""
+    return {
+        (topic, partition): Counted(**dict(zip(_COUNTS, values, strict=True)))
+        for topic, table in topics.items()
+        for partition, *values in zip(table["partition"], *(table[name] for name in _COUNTS), strict=True)
+    }
 
 
 def _with_all(partitions: Mapping[Partition, Any], found: Mapping[Partition, Counted]) -> Any:

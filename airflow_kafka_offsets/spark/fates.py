@@ -168,7 +168,7 @@ class RowSink(Sink):
         fates = Fates(rows, self.rows)
         made, made_observation = observe(fates.rows())
         is_rewrite = batch.attempt > 1
-        with _explaining(batch):
+        with explaining(batch):
             if is_rewrite:  # old rows stay if the new ones are not as ensured
                 self.conditions.check(batch, self.conditions.measure(made), f"{self.output} is unchanged")
             ensured, observation = self.conditions.observe(made)
@@ -180,14 +180,14 @@ class RowSink(Sink):
             self.conditions.check(batch, found, where)
         seen = observed(fates.observation) or fates.count()  # Spark Connect may lose it: SPARK-54279
         bad = self._write_bad(batch, rows, seen)
-        outputs = _with_fate(written.outputs, ROW)
+        outputs = with_fate(written.outputs, ROW)
         if bad is not None:
-            outputs = outputs.unionByName(_with_fate(bad.outputs, BAD))
+            outputs = outputs.unionByName(with_fate(bad.outputs, BAD))
 
         def publish() -> str | None:
-            if bad is not None and bad.publish is not None:
-                bad.publish()
-            return written.snapshot if written.publish is None else written.publish()
+            if bad is not None:
+                published(bad)
+            return published(written)
 
         is_staged = written.publish is not None or (bad is not None and bad.publish is not None)
         return replace(
@@ -201,21 +201,21 @@ class RowSink(Sink):
         )
 
     def _prepare_bad(self, batch: Batch, rows: DataFrame) -> None:
-        """Mark the table of bad records before any row is written, and remove those that it has elsewhere.
-
-        An earlier attempt may have had another table for them.
-        """
+        """Mark the table of bad records before any row is written, and remove those that it has elsewhere."""
         if self.bad is not None and self.bad.read(batch.spark) is None:
             self.bad.prepare(keyed(Fates(rows, self.rows).bad(), batch.key), batch.plan)
+        for table in self.tables_of_bad(batch):
+            if table is not self.bad and not (old := table.rows_of(batch)).isEmpty():
+                published(table.write(batch, old.drop(BATCH_COLUMN).limit(0)))
+
+    def tables_of_bad(self, batch: Batch) -> list[TableSink]:
+        """Where bad records of the batch may be: the table for them, and those of earlier attempts."""
+        found = {} if self.bad is None else {self.bad.name: self.bad}
         for job in batch.former_jobs:
-            given = (job.get("rows") or {}).get("bad")
-            former = None if given is None else plain_sink(given["sink"], role=BAD_ROLE)
-            if former is None or (self.bad is not None and former.name == self.bad.name):
-                continue
-            if not (old := former.rows_of(batch)).isEmpty():
-                written = former.write(batch, old.drop(BATCH_COLUMN).limit(0))
-                if written.publish is not None:
-                    written.publish()
+            if (given := (job.get("rows") or {}).get("bad")) is not None:
+                table = plain_sink(given["sink"], role=BAD_ROLE)
+                found.setdefault(table.name, table)
+        return [*found.values()]
 
     def _write_bad(self, batch: Batch, rows: DataFrame, seen: Mapping[str, Any]) -> Written | None:
         """``None``: there are none, and were none."""
@@ -223,10 +223,10 @@ class RowSink(Sink):
         if not seen[BAD] and (self.bad is None or is_first or self.bad.rows_of(batch).isEmpty()):
             return None
         bad = Fates(noted(rows, seen["marks"]), self.rows).bad()
-        self._refuse_too_many(batch, bad, seen)
+        self.refuse_too_many(batch, bad, seen)
         return None if self.bad is None else self.bad.write(batch, bad if seen[BAD] else bad.limit(0))
 
-    def _refuse_too_many(self, batch: Batch, bad: DataFrame, seen: Mapping[str, Any]) -> None:
+    def refuse_too_many(self, batch: Batch, bad: DataFrame, seen: Mapping[str, Any]) -> None:
         limit, count = self.rows["bad"]["limit"] if self.bad is not None else 0, seen[BAD]
         records = min(seen["records"], sum(batch.sizes.values()))
         if limit is None or count <= _allowed(limit, records):
@@ -245,13 +245,18 @@ class RowSink(Sink):
         )
 
 
+def published(written: Written) -> str | None:
+    """The snapshot or version that has the rows, once readers see them."""
+    return written.snapshot if written.publish is None else written.publish()
+
+
 def _allowed(limit: int | str, records: int) -> int:
     if isinstance(limit, str):
         return int(records * Decimal(limit.removesuffix("%")) / 100)
     return limit
 
 
-def _with_fate(rows: DataFrame, fate: str) -> DataFrame:
+def with_fate(rows: DataFrame, fate: str) -> DataFrame:
     return rows.select(*SOURCE, f.lit(fate).alias(FATE))
 
 
@@ -273,7 +278,7 @@ def _refusing() -> Iterator[None]:
 
 
 @contextmanager
-def _explaining(batch: Batch) -> Iterator[None]:
+def explaining(batch: Batch) -> Iterator[None]:
     """:raises InvalidJob: an expression has raised on a record."""
     try:
         yield

@@ -36,6 +36,7 @@ class Plan:
     :ivar output: the output of the identity; ``None``: any.
     :ivar expects: the key of an earlier batch that the output must have; ``None``: of none.
     :ivar newest: in sequence, no batch is behind this one: nor does the output have a key behind this one's.
+    :ivar from_outputs: its records are gone from Kafka, and it is done again from its own outputs.
     :ivar partitions: how many partitions each topic had when the batch was planned.
     :ivar ranges: also empty ones; ``digest``: of the body that has them.
     :ivar skips: offsets inside the ranges that are not read.
@@ -54,6 +55,7 @@ class Plan:
     output: str | None = None
     expects: str | None = None
     newest: bool = False
+    from_outputs: bool = False
     partitions: Mapping[str, int] = field(default_factory=dict)
     ranges: tuple[Range, ...] = ()
     digest: str = ""
@@ -117,6 +119,7 @@ def read_plan(store: Store, folder: str, entry: int) -> Plan:
             output=header["output"],
             expects=header["expects"],
             newest=header["newest"],
+            from_outputs=header["from_outputs"],
             partitions={topic: of_topic["partitions"] for topic, of_topic in header["topics"].items()},
             ranges=tuple(sorted(_ranges(body["ranges"]))),
             digest=header["ranges"]["sha256"],

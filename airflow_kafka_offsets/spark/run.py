@@ -13,15 +13,27 @@ import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.spark.arguments import Arguments, parse
-from airflow_kafka_offsets.spark.attempts import begin, last_commit, read_begun, reported_rows
+from airflow_kafka_offsets.spark.attempts import begin, committed_counts, last_commit, read_begun, reported_rows
 from airflow_kafka_offsets.spark.batch import Batch, Written
-from airflow_kafka_offsets.spark.count import Counted, Partition, Proof, account, columns, is_whole, observe
+from airflow_kafka_offsets.spark.count import (
+    Counted,
+    Partition,
+    Proof,
+    account,
+    columns,
+    from_columns,
+    is_whole,
+    observe,
+)
 from airflow_kafka_offsets.spark.errors import OutputLost, RecordsGone
+from airflow_kafka_offsets.spark.fates import RowSink
+from airflow_kafka_offsets.spark.heal import heal
 from airflow_kafka_offsets.spark.lost import committed_batches, first_offsets, name_lost
 from airflow_kafka_offsets.spark.objects import read_object
 from airflow_kafka_offsets.spark.plan import Plan, read_plan
@@ -50,22 +62,27 @@ class Work:
     plan: Plan
     job: Mapping[str, Any] | None
 
-    def begin(self, output: str | None) -> Batch:
-        """Begin the attempt. The settings of the read are looked at first, so that a wrong one begins nothing."""
-        given, plan = self.arguments, self.plan
+    def begin(self, output: str | None, *, from_outputs: bool = False) -> Batch:
+        """Begin the attempt. The settings of the read are looked at first, so that a wrong one begins nothing.
+
+        :param from_outputs: nothing is read from Kafka: it has ``records`` no more.
+        :raises RecordsGone: Kafka lacks records of a committed batch.
+        """
+        given, plan = self.arguments, replace(self.plan, ranges=()) if from_outputs else self.plan
         options = source_options(self.spark, plan, given.servers)
         has_rows = self.job is not None and bool(self.job.get("rows"))
         if has_rows:
             options["includeHeaders"] = "true"
         records = read_records(self.spark, plan, options)
-        self._refuse_fewer(records)
+        if not from_outputs:
+            self._refuse_fewer(records)
         place = begin(self.store, given.folder, self.names, given.entry, plan, given.digest, output)
         observed = (records, None) if has_rows else observe(records)  # rows are observed as they are made
         jobs = {begun["job"] for begun in read_begun(self.store, given.folder, self.names)} - {given.digest, None}
         pipeline = given.folder.partition("/")[0]
         batch = Batch(
             self.spark,
-            plan,
+            self.plan,
             observed[0],
             self.job,
             output,
@@ -80,13 +97,18 @@ class Work:
         """
         :raises RecordsGone: Kafka has fewer records than the batch is committed with: the topic was compacted since.
         """
-        committed = last_commit(self.store, self.arguments.folder, self.names)
+        committed = sum(self.commit.get(name, 0) for name in ("rows", "bad", "filtered"))
         if committed and (count := records.count()) < committed:
             what = f"Batch {self.plan.number} of pipeline {self.plan.pipeline} is not rewritten"
             cause = (
                 f"It is committed with {committed:,} records, and Kafka has {count:,} of them: the topic is compacted"
             )
             raise RecordsGone(what, cause, "Its rows stay: mark the run as a success")
+
+    @property
+    def commit(self) -> Mapping[str, Any]:
+        """The last commit of the batch; empty: it has none."""
+        return last_commit(self.store, self.arguments.folder, self.names)
 
     def look(self, sink: Sink) -> None:
         """:raises OutputLost: rows of earlier batches are not in the output; it names them."""
@@ -192,9 +214,18 @@ def write_work(work: Work, write: Sink | Write) -> Batch | None:
         return batch
     write.check(work.spark, work.plan)
     work.look(write)
-    batch = work.begin(write.output)
+    heals = work.plan.from_outputs
+    try:
+        batch = work.begin(write.output, from_outputs=heals)
+    except RecordsGone:
+        heals = isinstance(write, RowSink) and write.sink.keeps_rows and bool(work.commit.get("bad"))
+        if not heals:
+            raise
+        batch = work.begin(write.output, from_outputs=True)
+    committed = committed_counts(work.store, work.arguments.folder, work.names) if heals else {}
+    once = partial(heal, committed=from_columns(committed)) if heals else _write
     why = f"Another writer has committed to {write.output} meanwhile: {batch} is written again."
-    written = try_again(lambda tries: _write(replace(batch, tries=tries), write), write.is_conflict, why)
+    written = try_again(lambda tries: once(replace(batch, tries=tries), write), write.is_conflict, why)
     work.look(write)
     _report(batch, *written)
     return batch

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,12 +50,13 @@ def committed(cluster: InMemoryCluster) -> dict[int, int]:
 class AirflowOfTests:
     """Which runs are running, and the last key that the task has planned.
 
-    :ivar forgets: whether its XComs are purged.
+    :ivar jobs: the job object of its task.
     """
 
     running: set[str] = field(default_factory=set)
     planned: str | None = None
     user: str | None = "maria"
+    jobs: Mapping[str, Any] | None = None
 
     def is_running(self, run: RunKey) -> bool:
         return run.run_id in self.running
@@ -68,6 +69,9 @@ class AirflowOfTests:
 
     def ways_past(self) -> str:
         return ""
+
+    def job(self, topics: Collection[str]) -> Mapping[str, Any] | None:
+        return self.jobs
 
 
 @dataclass

@@ -77,7 +77,7 @@ BOTH: dict[str, Twin] = {
     "a verified batch is not written again": _without(turn._continue, 'gone == "expired" and', "", of_batches.job_is_corrected_before_the_commit),
     "a verified batch whose records expired is planned again": _without(turn._continue, 'gone == "expired" and', "False and", of_batches.verified_batch_expires),
     "commit takes a report of another job": _without(commit._verified, "report.job != given.job", "False", of_batches.driver_of_an_earlier_job_is_late),
-    "what does not verify is left": _without(turn._write_again, "if plan.require_report and not verdict.is_verified:", "if False:", of_batches.batch_that_does_not_verify_expires),
+    "what does not verify is left": _without(turn._heal_or_leave, "if plan.require_report and not verdict.is_verified:", "if False:", of_batches.batch_that_does_not_verify_expires),
     "the output is not compared": _without(identity._output, "if then != now:", "if False:", "outputs,typos"),
     "commit does not look at the identity": _without(commit._require_identity, "if identity is not None and", "if False and", of_acts.output_is_acknowledged_before_the_commit),
     "nor after the commit": _without(commit.commit, "None if is_rewrite else _require_identity(log, batch)", "log.identity()", of_acts.output_is_acknowledged_beside_the_commit),

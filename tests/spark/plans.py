@@ -24,6 +24,7 @@ HEADER: dict[str, Any] = {
     "output": None,
     "expects": None,
     "newest": False,
+    "from_outputs": False,
 }
 """Members of a plan's header that a test may change."""
 

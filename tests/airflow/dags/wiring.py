@@ -76,7 +76,7 @@ class RememberingResolve(ResolveStartupOffsetsOperator):
     """Also pushes which batch Airflow remembers."""
 
     def execute(self, context: Any) -> Any:
-        airflow = AirflowOf(context, self.pipeline_id or "", run_key(context, self.task_id), ())
+        airflow = AirflowOf(context, self.pipeline_id or "", run_key(context, self.task_id), (), self.job_object)
         context["ti"].xcom_push(key="remembered", value=airflow.last_planned_key())
         return super().execute(context)
 

@@ -1,0 +1,88 @@
+"""Bad records of a committed batch whose records are gone from Kafka become rows, or stay where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from testbed.broker import KafkaBroker
+from tests.spark.rows.conftest import Lake
+from tests.spark.rows.healing import VALUES, Orders, lenient, new, old
+
+KINDS = ("delta", "iceberg")
+Make = Callable[..., Orders]
+
+
+@pytest.fixture
+def orders_of(spark: SparkSession, broker: KafkaBroker, topic: Callable[..., str], tmp_path: Path) -> Make:
+    """`orders_of(kind)`: batch 1 is committed with one row and three bad records, which Kafka has no more."""
+
+    def make(kind: str = "delta", **more: object) -> Orders:
+        lake = Lake(spark, kind, tmp_path)
+        orders = Orders(lake, broker, topic(), old(lake, **more))
+        orders.produce()
+        orders.run("a")
+        orders.forget(len(VALUES))
+        return orders
+
+    return make
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_corrected_definition_heals_bad_records_in_their_batch(orders_of: Make, kind: str) -> None:
+    orders = orders_of(kind)
+    assert (orders.seen(), orders.committed(1)) == (([0], [1, 2, 3]), (1, 3, 0))
+    orders.definition = new(orders.lake)
+    work = orders.run("a")
+    assert "its bad records are read again" in work.summary
+    assert (orders.seen(), orders.committed(1)) == (([0, 1, 3], [2]), (3, 1, 0))
+    assert orders.lake.table("good", "id", "amount", "kafka_batch") == [
+        (0, 1.0, work.key), (1, 2.5, work.key), (3, -4.5, work.key)]  # fmt: skip
+    assert orders.lake.table("bad", "key", "value", "kafka_batch") == [(b"k", b"none", work.key)]
+    assert orders.batch(1).plan.from_outputs
+
+    orders.definition = lenient(orders.lake)  # once more, by the next definition
+    orders.run("a")
+    assert (orders.seen(), orders.committed(1)) == (([0, 1, 2, 3], []), (4, 0, 0))
+    assert [row[1] for row in orders.lake.table("good", "id", "amount")] == [1.0, 2.5, None, -4.5]
+    orders.produce()
+    orders.run("b")
+    assert orders.offsets("good") == [*range(8)]
+
+
+def test_the_definition_that_committed_them_heals_nothing_and_the_run_says_why(orders_of: Make) -> None:
+    orders = orders_of()
+    work = orders.run("a")
+    assert work.is_left
+    assert "3 bad records cannot be healed by the definition of rows that committed them" in work.summary
+    assert "Run with latest bundle version" in work.summary
+    assert (orders.batch(1).highest_attempt, len(orders.batch(1).entries)) == (1, 2)
+
+
+def test_a_definition_by_which_records_are_bad_again_moves_no_row_back(orders_of: Make) -> None:
+    orders = orders_of()
+    for definition in (new(orders.lake), old(orders.lake)):
+        orders.definition = definition
+        orders.run("a")
+        assert (orders.seen(), orders.committed(1)) == (([0, 1, 3], [2]), (3, 1, 0))
+
+
+def test_what_where_would_filter_stays_bad_because_its_bytes_are_nowhere_else(orders_of: Make) -> None:
+    orders = orders_of()
+    orders.definition = new(orders.lake, where="value.amount > 0", expect={"small": "value.amount < 9"})
+    orders.run("a")
+    assert (orders.seen(), orders.committed(1)) == (([0, 1], [2, 3]), (2, 2, 0))
+    reasons = orders.lake.table("bad", "reason")
+    assert reasons[1] == ("the expectation 'where value.amount > 0' is not met",)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_filtered_records_and_gaps_are_counted_as_before(orders_of: Make, kind: str) -> None:
+    orders = orders_of(kind, where="value IS NULL OR value.id IS NULL OR value.id > 0")
+    assert (orders.seen(), orders.committed(1)) == (([], [1, 2, 3]), (0, 3, 1))
+    orders.definition = new(orders.lake)
+    orders.run("a")
+    assert (orders.seen(), orders.committed(1)) == (([1, 3], [2]), (2, 1, 1))
