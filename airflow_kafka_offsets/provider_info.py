@@ -36,7 +36,7 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": modules("triggers.partition_discovery", "triggers.window_complete", "triggers.lag"),
         "config": {
             "kafka_offsets": {
-                "description": "Where airflow-kafka-offsets keeps its log of batches.",
+                "description": "Where airflow-kafka-offsets keeps its log of batches, and what Airflow shows of it.",
                 "options": {
                     "checkpoint_location": {
                         "description": "A folder, or an s3://, gs:// or abfs:// URI, that workers and Spark drivers "
@@ -45,6 +45,14 @@ def get_provider_info() -> dict[str, Any]:
                         "type": "string",
                         "example": "s3://aws_default@my-bucket/kafka_offsets",
                         "default": "",
+                    },
+                    "tabs": {
+                        "description": "Whether a DAG, its runs and its tasks have a tab with the page of their "
+                        "pipelines. Without it the page is at /kafka-offsets/dags/<DAG id> only.",
+                        "version_added": "0.1.0",
+                        "type": "boolean",
+                        "example": None,
+                        "default": "True",
                     },
                 },
             }

@@ -22,11 +22,11 @@ from unittest.mock import patch
 from fastapi.testclient import TestClient
 
 from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.engine.work import PlanReference
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.offsets import Timestamp
-from airflow_kafka_offsets.page import routes, unread
-from airflow_kafka_offsets.page.pipelines import Pushed
+from airflow_kafka_offsets.page import pipelines, routes, unread
 from airflow_kafka_offsets.store.memory import MemoryStore
 from airflow_kafka_offsets.store.objects import decode, encode
 from benchmarks.clusters import PATTERN, many_partitions
@@ -145,19 +145,20 @@ def far_away(endpoint: str) -> Iterator[str]:
 def page_of(kind: str, keys: dict[str, str], batches: int, place: str = "") -> Callable[[], object]:
     """Asks the route."""
     run = RunKey("bench", "run", "resolve")
-    plan = Pushed("resolve", run.run_id, NAME, f"s3://{BUCKET}/{kind}", keys[kind], "kafka_default", batches)
+    plan = PlanReference(NAME, f"s3://{BUCKET}/{kind}", batches, 1, "any", keys[kind], run, starts_job=True)
     app = routes.page
     for dependency in routes.of_dag.dependencies:
         app.dependency_overrides[dependency.dependency] = lambda: None
     client = TestClient(app)
     of_airflow: dict[str, Any] = {
-        "plans_of": lambda dag_id: [plan],
-        "failed_run": lambda dag_id, task_id: None,
+        "plans_of": lambda *_: [plan],
+        "failed_run": lambda dag_id, name: None,
         "run_state": lambda run: None,
     }
 
     def ask() -> None:
-        with patch.multiple(routes, **of_airflow):
+        names = {plan.checkpoint_location, plan.kafka_config_id}
+        with patch.multiple(routes, **of_airflow), patch.object(pipelines, "names_of", lambda dag_id: names):
             answer = client.get(f"/dags/{DAG}{place}", params={"pipeline": NAME})
         assert answer.status_code == 200, answer.text
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _RULES = ("all_success", "none_failed", "none_failed_min_one_success")
-OF_SPARK_TASK = {"arguments", "formats"}
-"""What the XCom ``plan`` has for the Spark task, beside what the commit needs."""
 
 
 class CommitOffsetsOperator(TellsLineage, BaseOperator):
@@ -56,7 +54,7 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
             raise InvalidRequest((f"{problem}Spark did not write; give all_success.",))
 
     def execute(self, context: Any) -> dict[str, Any]:
-        with failing_at_once():
+        with failing_at_once(context):
             figures = commit_batch(self.plan, context)
         name_batch(self, context, given_of(self.plan))
         return figures
@@ -64,7 +62,7 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
     def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
         """Where resolve was skipped there is no plan to render."""
         if self.trigger_rule != "all_success":
-            with failing_at_once():
+            with failing_at_once(context):
                 self._require_upstream(context["ti"])
         super().render_template_fields(context, jinja_env)
 
@@ -123,8 +121,7 @@ def given_of(plan: Any) -> PlanReference:
     """
     from airflow_kafka_offsets.engine.work import PlanReference
 
-    is_pushed = isinstance(plan, Mapping)
-    return PlanReference.from_dict({k: v for k, v in plan.items() if k not in OF_SPARK_TASK} if is_pushed else plan)
+    return PlanReference.from_dict(plan)
 
 
 def log_of(given: PlanReference) -> PipelineLog:

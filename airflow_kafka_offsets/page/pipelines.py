@@ -1,25 +1,27 @@
 """The pipelines of a DAG: its resolve tasks' XComs ``plan`` say where they are, and their logs say whose they are.
 
-An XCom is what some task has written. It is read as JSON and never deserialized, so it makes no object in the server.
+An XCom is what some task has written. It is read as JSON and never deserialized, so it makes no object in the server,
+and the location that it names is opened only if Airflow's configuration or the DAG names it, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from airflow.models.dagrun import DagRun
+from airflow.models.serialized_dag import SerializedDagModel
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 from sqlalchemy import and_, select
 
+from airflow_kafka_offsets.engine.work import PlanReference
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.checkpoint import configured_store
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.run import PLAN_XCOM
-from airflow_kafka_offsets.hooks.versions import connections_in_the_database
 from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.log.entries import Batch
@@ -29,68 +31,63 @@ from airflow_kafka_offsets.store.protocol import together
 
 _MOST = 500
 _FAILED = ("failed", "up_for_retry")
-_TEXTS = ("pipeline", "checkpoint_location", "key", "kafka_config_id")
 
 
-class Pushed(NamedTuple):
-    """The XCom ``plan`` of one run: which batch of which pipeline it did.
-
-    :ivar batch: its number; ``key``: its key.
-    """
-
-    task_id: str
-    run_id: str
-    pipeline: str
-    checkpoint_location: str
-    key: str
-    kafka_config_id: str
-    batch: int
-
-
-def plans_of(dag_id: str) -> list[Pushed]:
-    """What the DAG's last runs have pushed, the newest first."""
-    columns = XComModel.task_id, XComModel.run_id, XComModel.value
-    asked = select(*columns).where(XComModel.dag_id == dag_id, XComModel.key == PLAN_XCOM)
+def plans_of(dag_id: str, run_id: str = "") -> list[PlanReference]:
+    """What the DAG's last runs have pushed, the newest first; or what one run has."""
+    asked = select(XComModel.value).where(XComModel.dag_id == dag_id, XComModel.key == PLAN_XCOM)
+    if run_id:
+        asked = asked.where(XComModel.run_id == run_id)
     with create_session() as session:
-        rows = session.execute(asked.order_by(XComModel.dag_run_id.desc()).limit(_MOST)).all()
-    return [pushed for row in rows if (pushed := _parse(*row)) is not None]
+        values = session.scalars(asked.order_by(XComModel.dag_run_id.desc()).limit(_MOST)).all()
+    return [plan for value in values if (plan := _parse(value)) is not None]
 
 
-def _parse(task_id: str, run_id: str, value: Any) -> Pushed | None:
+def _parse(value: Any) -> PlanReference | None:
     """``None``: the XCom is none of a resolve task, or lies in an object store."""
     try:
-        plan = read_json(value) if isinstance(value, str) else value
-        texts = {name: plan[name] for name in _TEXTS}
-        if all(isinstance(text, str) for text in texts.values()) and isinstance(plan["batch"], int):
-            return Pushed(task_id, run_id, **texts, batch=plan["batch"])
-    except (ValueError, LookupError, TypeError):
-        pass
-    return None
+        return PlanReference.from_dict(read_json(value) if isinstance(value, str) else value)
+    except (InvalidRequest, ValueError):
+        return None
 
 
-def choose(plans: Sequence[Pushed], pipeline: str = "", run_id: str = "", task_id: str = "") -> Pushed | None:
-    """The plan of this pipeline, or of this run and this task or its group, as far as they are given."""
-    group = task_id.rpartition(".")[0]
-    for plan in plans:
-        is_of_run = not run_id or plan.run_id == run_id
-        is_of_task = not task_id or plan.task_id == task_id or (group and plan.task_id.rpartition(".")[0] == group)
-        if is_of_run and pipeline in ("", plan.pipeline) and is_of_task:
-            return plan
-    return None
+def choose(plans: Sequence[PlanReference], pipeline: str = "", task_id: str = "") -> PlanReference | None:
+    """The first plan of this pipeline; of a task that works on pipelines, the first one of its own."""
+    plans = [plan for plan in plans if pipeline in ("", plan.pipeline)]
+    of_task = [plan for plan in plans if f"{task_id}.".startswith(f"{plan.run.task_id}.")]
+    return next(iter(of_task or plans), None)
 
 
-def open_pipeline(plan: Pushed) -> tuple[PipelineLog, KafkaOffsetsHook]:
+def open_pipeline(dag_id: str, plan: PlanReference) -> tuple[PipelineLog, KafkaOffsetsHook]:
     """Its log and its Kafka connection. Neither is used yet.
 
-    :raises InvalidRequest: the checkpoint location or the connection cannot be used as it is named.
+    :raises InvalidRequest: neither Airflow's configuration nor the DAG names them, or they cannot be used.
     """
-    with connections_in_the_database():
-        hook = KafkaOffsetsHook(plan.kafka_config_id)
-        _ = hook.client_config  # kept
-        return PipelineLog(configured_store(plan.checkpoint_location), plan.pipeline), hook
+    named = names_of(dag_id)
+    store = configured_store(plan.checkpoint_location if plan.checkpoint_location in named else None)
+    if store.uri != plan.checkpoint_location or plan.kafka_config_id not in named:
+        raise InvalidRequest(
+            (f"A run of DAG {dag_id!r} has used checkpoint_location {plan.checkpoint_location} and connection "
+             f"{plan.kafka_config_id!r}. The page opens only what is configured, or written out in the DAG.",)
+        )  # fmt: skip
+    hook = KafkaOffsetsHook(plan.kafka_config_id)
+    _ = hook.client_config  # kept
+    return PipelineLog(store, plan.pipeline), hook
 
 
-def newest_batch(dag_id: str, plan: Pushed, log: PipelineLog) -> Batch:
+def names_of(dag_id: str) -> list[Any]:
+    """The checkpoint locations and Kafka connections that are written out in the DAG, for mapped tasks, too."""
+    with create_session() as session:
+        dag: Any = SerializedDagModel.get(dag_id, session=session)
+        tasks = [task["__var"] for task in dag.data["dag"]["tasks"]] if dag else []
+    given = [*tasks, *(task.get("partial_kwargs", {}) for task in tasks)]
+    return [
+        KafkaOffsetsHook.default_conn_name,
+        *(one.get(name) for one in given for name in ("checkpoint_location", "kafka_config_id")),
+    ]
+
+
+def newest_batch(dag_id: str, plan: PlanReference, log: PipelineLog) -> Batch:
     """The newest batch of the pipeline; most often it is the plan's own, which is not read twice.
 
     :raises InvalidRequest: as :func:`require_dag`.
@@ -100,7 +97,7 @@ def newest_batch(dag_id: str, plan: Pushed, log: PipelineLog) -> Batch:
     return newest
 
 
-def require_dag(dag_id: str, plan: Pushed, log: PipelineLog) -> Batch:
+def require_dag(dag_id: str, plan: PlanReference, log: PipelineLog) -> Batch:
     """An XCom may name whatever its task likes: the log has to say that a run of this DAG did that batch.
 
     :returns: the batch.
@@ -116,14 +113,17 @@ def require_dag(dag_id: str, plan: Pushed, log: PipelineLog) -> Batch:
     return batch
 
 
-def failed_run(dag_id: str, task_id: str) -> FailedRun | None:
-    """The newest run that has the task, if the task has failed in it."""
+def failed_run(dag_id: str, name: str) -> FailedRun | None:
+    """The newest run of a task, or of a group's resolve task, if that has failed in it.
+
+    :param name: of the task or the group, as plans have it.
+    """
     columns = DagRun.run_id, DagRun.data_interval_start, DagRun.data_interval_end, TaskInstance.state
     is_of_run = and_(TaskInstance.dag_id == DagRun.dag_id, TaskInstance.run_id == DagRun.run_id)
     asked = select(*columns).join(TaskInstance, is_of_run)
-    asked = asked.where(DagRun.dag_id == dag_id, TaskInstance.task_id == task_id).order_by(DagRun.id.desc()).limit(1)
+    asked = asked.where(DagRun.dag_id == dag_id, TaskInstance.task_id.in_((name, f"{name}.resolve")))
     with create_session() as session:
-        newest = session.execute(asked).first()
+        newest = session.execute(asked.order_by(DagRun.id.desc()).limit(1)).first()
     if newest is None or newest.state not in _FAILED:
         return None
     start, end = (None if bound is None else round(bound.timestamp() * 1000) for bound in newest[1:3])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
 from airflow_kafka_offsets.names import PAGE
@@ -33,4 +34,4 @@ _APPS = [{"app": page_when_asked, "url_prefix": PAGE, "name": _NAME}]
 class KafkaOffsetsPlugin(AirflowPlugin):
     name = "kafka_offsets"
     fastapi_apps = _APPS
-    external_views = _TABS
+    external_views = _TABS if conf.getboolean("kafka_offsets", "tabs", fallback=True) else []

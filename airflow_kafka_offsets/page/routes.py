@@ -19,12 +19,12 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.engine.work import PlanReference
 from airflow_kafka_offsets.errors import KafkaOffsetsError, RequestError, UnavailableError
 from airflow_kafka_offsets.page import shapes
 from airflow_kafka_offsets.page import unread as kafka
 from airflow_kafka_offsets.page.html import STATIC, shown
 from airflow_kafka_offsets.page.pipelines import (
-    Pushed,
     choose,
     failed_run,
     newest_batch,
@@ -60,6 +60,12 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _KAFKA_DEADLINE_S = 20.0
+_NOT_KNOWN = (
+    "What this DAG has read is not known. Either no run has read a batch yet, or the XComs of those that have were "
+    "purged or lie in an object store. kafka-offsets list shows all pipelines."
+)
+_NO_SUCH = "No run of this DAG is known to have read a batch of this pipeline."
+_NO_BATCH = "The batch of this run is not known: it has none so far, or its XCom was purged or lies in an object store."
 _Number = Annotated[int, Query(ge=1, le=10**9)]
 
 
@@ -89,17 +95,16 @@ async def _with_headers(request: Request, answer: Callable[[Request], Awaitable[
 def of_dag_run_or_task(
     request: Request, dag_id: str, pipeline: str = "", run: str = "", task: str = "", number: _Number = 1
 ) -> Response:
-    """The batch of a run, if one is named and has one; else the pipeline."""
-    plans = plans_of(dag_id)
+    """The batch of a run, if one is named and its batch is known; else the pipeline."""
     run = run.replace(" ", "+")  # Airflow 3.1 does not encode the plus of a run's id
-    of_run = choose(plans, pipeline, run, task) if run else None
-    if of_run is not None:
-        return _batch(request, dag_id, of_run, of_run.batch)
-    plan = choose(plans, pipeline, task_id=task)
+    of_run = plans_of(dag_id, run) if run else []
+    plans = [*of_run, *plans_of(dag_id)]
+    plan = choose(plans, pipeline, task)
     if plan is None:
-        none = "has no such pipeline." if pipeline else "has no pipeline: no run has read a batch yet."
-        raise HTTPException(404 if pipeline else 200, f"DAG {dag_id} {none}")
-    log, hook = open_pipeline(plan)
+        raise HTTPException(404 if pipeline else 200, _NO_SUCH if pipeline else _NOT_KNOWN)
+    if plan in of_run:
+        return _batch(request, dag_id, plan, plan.batch)
+    log, hook = open_pipeline(dag_id, plan)
     newest = newest_batch(dag_id, plan, log)
     row, is_by_window = page_row(newest), newest.plan.kind == "window"
     open_cluster = partial(hook.open_cluster, deadline_s=_KAFKA_DEADLINE_S)
@@ -112,7 +117,7 @@ def of_dag_run_or_task(
         partial(unfinished_rows, log, newest),
     )
     left = {row["batch"]: row for row in (*unfinished, *rows) if row["state"] != "committed"}
-    failed = failed_run(dag_id, plan.task_id)
+    failed = failed_run(dag_id, plan.run.task_id)
     unread, now = None if asked is None else kafka.answer(asked), now_ms()
     return shown(
         request,
@@ -120,7 +125,7 @@ def of_dag_run_or_task(
         names=sorted({one.pipeline for one in plans}),
         pipeline=plan.pipeline,
         about={"group": newest.plan.group_id, "log": log.store.uri, "output": newest.output},
-        sentence=sentence(row, len(unfinished), unread, now, run_state),
+        sentence=[(_NO_BATCH, "open")] * bool(run) + sentence(row, len(unfinished), unread, now, run_state),
         figures=figures(row, unread, now),
         todos=todos(log, plan.kafka_config_id, [*left.values()], unread, failed, run_state),
         rows=rows,
@@ -139,14 +144,14 @@ def of_batch(
 ) -> Response:
     plan = choose(plans_of(dag_id), pipeline)
     if plan is None:
-        raise HTTPException(404, f"DAG {dag_id} has no such pipeline.")
+        raise HTTPException(404, _NO_SUCH)
     return _batch(request, dag_id, plan, batch, number, order)
 
 
 def _batch(
-    request: Request, dag_id: str, plan: Pushed, batch: int, number: int = 1, order: str = "partition"
+    request: Request, dag_id: str, plan: PlanReference, batch: int, number: int = 1, order: str = "partition"
 ) -> Response:
-    log, _ = open_pipeline(plan)
+    log, _ = open_pipeline(dag_id, plan)
     _, found = together(log.store, partial(require_dag, dag_id, plan, log), partial(log.batch, batch))
     if found is None:
         raise HTTPException(404, f"Pipeline {plan.pipeline} has no batch {batch}.")

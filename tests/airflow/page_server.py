@@ -13,7 +13,7 @@ from testbed.airflow_home import FAB_LOGIN
 
 SIMPLE_ROLES = {"reader": "viewer"}  # the simple login knows no rights of a DAG
 FAB_RIGHTS = {
-    "reader": [("can_read", "DAG:alpha"), ("can_read", "DAG:batch"), ("can_read", "DAG:batch_retried")],
+    "reader": [("can_read", f"DAG:{dag}") for dag in ("alpha", "batch", "batch_retried", "batch_elsewhere")],
     "other": [("can_read", "DAG:beta"), ("can_edit", "DAG:beta")],
 }
 

@@ -12,9 +12,12 @@ from fastapi.routing import APIRoute
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.page import pipelines
 from airflow_kafka_offsets.page.plugin import PREFIX, KafkaOffsetsPlugin
 from airflow_kafka_offsets.page.routes import page
+from testbed.dag_runs import RunResult
 from tests.airflow.conftest import Orders
+from tests.airflow.fixtures import AIRFLOW_HOME
 from tests.airflow.page_server import PageServer, page_server
 
 ROUTES = sorted(route.path for route in page.routes if isinstance(route, APIRoute))
@@ -54,7 +57,7 @@ def test_who_is_not_logged_in_sees_nothing(server: PageServer, path: str) -> Non
 @pytest.mark.parametrize("path", ROUTES)
 def test_who_may_read_the_dag_is_answered(server: PageServer, path: str) -> None:
     answer = get(server, "reader", path)
-    assert (answer.status_code, "DAG alpha has no such pipeline." in answer.text) == (404, True)
+    assert (answer.status_code, "is known to have read a batch of this pipeline" in answer.text) == (404, True)
     assert answer.headers["cache-control"] == "no-store"
 
 
@@ -176,6 +179,64 @@ def test_a_forged_xcom_shows_nothing_and_makes_no_object(server: PageServer, don
     answer = get(server, "reader", dag_id="batch_retried", pipeline=done.topic)
     assert (answer.status_code, "is another DAG" in answer.text, "committed" in answer.text) == (404, True, False)
     assert "The newest batch is committed." in get(server, "reader", dag_id="batch", pipeline=done.topic).text
+
+
+def change_plan(run: RunResult, value: Any) -> None:
+    """What the database has as the run's XCom ``plan``; ``None``: it was purged."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import delete, update
+
+    is_plan = (XComModel.run_id == run.run_id) & (XComModel.key == "plan")
+    with create_session() as session:
+        changed = delete(XComModel) if value is None else update(XComModel).values(value=value)
+        assert session.execute(changed.where(is_plan)).rowcount == 1
+
+
+def test_the_tab_of_a_run_shows_its_batch_however_old_it_is(
+    server: PageServer, orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = []
+    for _ in range(3):
+        orders.produce(1)
+        runs.append(orders.run())
+    monkeypatch.setattr(pipelines, "_MOST", 1)
+    for number, run in enumerate(runs, 1):
+        of_run = get(server, "reader", dag_id="batch", pipeline="", run=run.run_id, task="orders.spark").text
+        assert f"Batch {number} of {orders.topic}" in " ".join(of_run.split())
+
+
+@pytest.mark.parametrize("value", [None, "s3://aws_default@bucket/xcoms/plan.json"], ids=["purged", "object store"])
+def test_a_batch_whose_xcom_is_elsewhere_is_not_known(server: PageServer, orders: Orders, value: str | None) -> None:
+    orders.produce(1)
+    run = orders.run()
+    change_plan(run, value)
+    of_run = get(server, "reader", dag_id="batch", pipeline=orders.topic, run=run.run_id)
+    assert (of_run.status_code, "No run of this DAG is known to have read a batch" in of_run.text) == (404, True)
+    orders.produce(1)
+    assert orders.run().state == "success"
+    of_run = get(server, "reader", dag_id="batch", pipeline=orders.topic, run=run.run_id)
+    assert "The batch of this run is not known: it has none so far, or its XCom was purged or lies" in of_run.text
+    assert "Batch 2 was committed" in of_run.text
+    of_dag = get(server, "reader", pipeline="")
+    assert (of_dag.status_code, "What this DAG has read is not known." in of_dag.text) == (200, True)
+
+
+def test_only_locations_and_connections_that_airflow_or_the_dag_names_are_opened(
+    server: PageServer, done: Orders, orders: Orders, xcom: Any
+) -> None:
+    """A task that has copied its log and altered it, or that names another connection, is not followed."""
+    elsewhere = replace(orders, dag_id="batch_elsewhere", topic=orders.topic, group=f"{orders.group}-2")
+    assert elsewhere.run().state == "success"
+    assert "committed" in get(server, "reader", dag_id="batch_elsewhere", pipeline=done.topic).text
+    run = done.run()
+    plan = xcom("batch", run, "orders.resolve", "plan")
+    for forged in ({"checkpoint_location": str(AIRFLOW_HOME / "elsewhere")}, {"kafka_config_id": "spark_default"}):
+        change_plan(run, {**plan, **forged})
+        answer = get(server, "reader", dag_id="batch", pipeline=done.topic)
+        assert (answer.status_code, "The page opens only what is configured" in answer.text) == (404, True)
+    change_plan(run, plan)
+    assert "Batch 2 was committed" in get(server, "reader", dag_id="batch", pipeline=done.topic).text
 
 
 def test_a_store_that_does_not_answer_is_said(server: PageServer, done: Orders) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fastapi import Request
 
+from airflow_kafka_offsets.engine.work import PlanReference
+from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.page.view import FailedRun
 from tests.cluster.memory import InMemoryCluster
 from tests.engine.pipeline import TOPIC, Pipeline
@@ -62,23 +65,28 @@ def failed() -> list[FailedRun]:
     return []
 
 
+def pushed(pipeline: Pipeline, batch: Batch) -> PlanReference:
+    """The XCom of a run that has planned the batch."""
+    by = replace(batch.first_plan.by, task_id="orders")
+    where = (pipeline.request().pipeline_id, pipeline.store.uri, batch.number, 1)
+    return PlanReference(*where, batch.plan.plan_id, batch.plan.key, by, True)
+
+
 @pytest.fixture
 def page(
     monkeypatch: pytest.MonkeyPatch, pipeline: Pipeline, states: dict[str, str], failed: list[FailedRun]
 ) -> Callable[..., Html]:
     """``page()`` of the pipeline, ``page(7)`` of its batch 7; more arguments are those of the address."""
     from airflow_kafka_offsets.page import routes, unread
-    from airflow_kafka_offsets.page.pipelines import Pushed
 
-    def plans_of(dag_id: str) -> list[Pushed]:
-        name = pipeline.request().pipeline_id
+    def plans_of(dag_id: str, run_id: str = "") -> list[PlanReference]:
         newest = pipeline.log.newest()
-        where = (name, pipeline.store.uri, newest.plan.key, "kafka_default", newest.number) if newest else None
-        return [Pushed("orders.resolve", newest.first_plan.by.run_id, *where)] if where else []
+        is_asked = newest is not None and run_id in ("", newest.first_plan.by.run_id)
+        return [pushed(pipeline, newest)] if is_asked else []
 
     hook: Any = SimpleNamespace(open_cluster=lambda deadline_s: nullcontext(pipeline.cluster))
     monkeypatch.setattr(routes, "plans_of", plans_of)
-    monkeypatch.setattr(routes, "open_pipeline", lambda plan: (pipeline.log, hook))
+    monkeypatch.setattr(routes, "open_pipeline", lambda dag_id, plan: (pipeline.log, hook))
     monkeypatch.setattr(routes, "run_state", lambda run: states.get(run.run_id))
     monkeypatch.setattr(routes, "failed_run", lambda dag_id, task_id: failed[-1] if failed else None)
     monkeypatch.setattr(unread, "_asked", {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from html import unescape
 from typing import Any
 
@@ -19,7 +20,7 @@ from airflow_kafka_offsets.plan.body import Stretch
 from airflow_kafka_offsets.times import parse_timestamp_ms
 from tests.cluster.memory import InMemoryCluster
 from tests.engine.pipeline import HOUR, Pipeline, tp, whole_counts
-from tests.page.conftest import DAG, Html
+from tests.page.conftest import DAG, Html, pushed
 
 Page = Callable[..., Html]
 BY_WINDOW = {"start": Timestamp(), "end": Timestamp(), "group_id": None}
@@ -233,45 +234,43 @@ def test_the_tab_of_a_run_shows_its_batch(cluster: InMemoryCluster, pipeline: Pi
     pipeline.whole_run("manual__2026-11-20T10:00:00+00:00")
     for run in ("manual__2026-11-20T10:00:00+00:00", "manual__2026-11-20T10:00:00 00:00"):
         assert "Batch 1 of orders" in page(run=run, task="orders.commit").text
-    assert "The newest batch is committed." in page(run="another").text
+    assert "The batch of this run is not known: it has none so far" in page(run="another").text
 
 
 def test_a_batch_that_is_not_there_and_a_pipeline_that_is_not_the_dags_are_refused(
     cluster: InMemoryCluster, pipeline: Pipeline, page: Page
 ) -> None:
-    with pytest.raises(HTTPException, match="has no pipeline"):
+    with pytest.raises(HTTPException, match="What this DAG has read is not known"):
         page()
     produced(cluster, 5)
     pipeline.whole_run()
     with pytest.raises(HTTPException, match="has no batch 9"):
         page(9)
-    with pytest.raises(HTTPException, match="has no such pipeline"):
+    with pytest.raises(HTTPException, match="is known to have read a batch of this pipeline"):
         page(pipeline="another")
 
 
 def test_a_plan_that_was_pushed_leads_to_the_newest_batch(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
     """A run that pushed none may have planned it: one by hand, or of a purged XCom."""
-    from airflow_kafka_offsets.page.pipelines import Pushed, newest_batch
+    from airflow_kafka_offsets.page.pipelines import newest_batch
 
     for _ in range(2):
         produced(cluster, 5)
         pipeline.whole_run()
     for number in (1, 2):
-        key = pipeline.log.existing(number).plan.key
-        plan = Pushed("resolve", "run1", "orders", "memory://checkpoint", key, "kafka_default", number)
+        plan = pushed(pipeline, pipeline.log.existing(number))
         assert newest_batch(DAG, plan, pipeline.log).number == 2
 
 
 def test_a_pipeline_whose_log_names_another_dag_is_refused(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
-    from airflow_kafka_offsets.page.pipelines import Pushed, require_dag
+    from airflow_kafka_offsets.page.pipelines import require_dag
 
     produced(cluster, 5)
     pipeline.whole_run()
-    newest = pipeline.log.existing(1)
-    plan = Pushed("resolve", "run1", "orders", "memory://checkpoint", newest.plan.key, "kafka_default", 1)
+    plan = pushed(pipeline, pipeline.log.existing(1))
     require_dag(DAG, plan, pipeline.log)
-    for dag_id, wrong in (("other", plan), (DAG, plan._replace(key="0000000001-20261122T022057-xxxx")),
-                          (DAG, plan._replace(batch=2))):  # fmt: skip
+    for dag_id, wrong in (("other", plan), (DAG, replace(plan, key="0000000001-20261122T022057-xxxx")),
+                          (DAG, replace(plan, batch=2))):  # fmt: skip
         with pytest.raises(InvalidRequest, match="has no pipeline"):
             require_dag(dag_id, wrong, pipeline.log)
 
@@ -372,4 +371,4 @@ def test_names_of_others_are_text(cluster: InMemoryCluster, pipeline: Pipeline, 
 def test_an_xcom_that_is_no_plan_is_left_alone(value: Any) -> None:
     from airflow_kafka_offsets.page.pipelines import _parse
 
-    assert _parse("resolve", "run", value) is None
+    assert _parse(value) is None

@@ -3,6 +3,7 @@
 What differs between tests comes in through the run's conf (``params``).
 """
 
+import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -99,6 +100,8 @@ def batch(dag_id: str, schedule: Any = None, retries: int = 0, **more: Any) -> N
 batch("batch", group_id=GROUP, start="earliest")
 batch("batch_retried", group_id=GROUP, start="earliest", retries=1)
 batch("batch_of_group_offsets", group_id=GROUP)
+ELSEWHERE = f"{os.environ['AIRFLOW_HOME']}/elsewhere"
+batch("batch_elsewhere", group_id=GROUP, start="earliest", checkpoint_location=ELSEWHERE)
 batch("batch_advancing", group_id=GROUP, start="earliest", on_data_loss="advance")
 batch("batch_by_spark", retries=1, group_id=GROUP, start="earliest", application=None, submit=None, sink=Delta(OUTPUT))
 batch("batch_by_own_job", retries=1, group_id=GROUP, start="earliest", submit=None)
