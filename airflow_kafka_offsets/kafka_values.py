@@ -154,14 +154,14 @@ class RunKey:
     """The run of a batch; a retry or a clear is the same run.
 
     :ivar task_id: the task that runs the whole batch, or the group whose tasks do.
-    :ivar clears: how often the DAG run was cleared before: tells a retry from a clear.
+    :ivar clears: Airflow's counters of clears: each clear changes them, and a retry does not.
     """
 
     dag_id: str
     run_id: str
     task_id: str
     map_index: int = -1
-    clears: int = field(default=0, compare=False)
+    clears: str = field(default="", compare=False)
 
     def retries(self, other: RunKey | None) -> bool:
         """Whether this is a retry in the same run, without a clear in between."""

@@ -43,10 +43,7 @@ class RunResult:
 
 def load_dag(path: Path, dag_id: str) -> Any:
     """The DAG object of a file, for :func:`run_dag`. The file is told which DAG is asked for, as when a task runs."""
-    try:
-        from airflow.dag_processing.dagbag import DagBag
-    except ModuleNotFoundError:  # before Airflow 3.2
-        from airflow.models.dagbag import DagBag
+    from testbed.airflow_versions import DagBag
 
     with patch.dict(os.environ, {"_AIRFLOW_PARSING_CONTEXT_DAG_ID": dag_id}):
         bag = DagBag(str(path))
@@ -70,16 +67,18 @@ def clear_tasks(
     :param conf: put into the run's conf, beside what it holds.
     :param downstream: else these tasks alone.
     """
-    from airflow.serialization.serialized_objects import DagSerialization
     from airflow.utils.session import create_session
     from airflow.utils.state import DagRunState
+
+    from testbed.airflow_versions import DagSerialization
 
     chosen = dag.partial_subset(task_ids, include_upstream=False, include_downstream=downstream)
     with create_session() as session:
         DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag)).clear(
-            task_ids=list(chosen.task_dict), run_id=run_id, dag_run_state=DagRunState.RUNNING, session=session
+            task_ids=list(chosen.task_dict), run_id=run_id, dag_run_state=DagRunState.QUEUED, session=session
         )
         run = _find_run(dag.dag_id, run_id, session)
+        run.state = DagRunState.RUNNING  # as the scheduler does with what is queued
         run.conf = {**run.conf, **(conf or {})}
 
 

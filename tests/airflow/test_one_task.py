@@ -70,6 +70,13 @@ def test_a_clear_writes_the_batch_again_and_the_next_run_goes_on(one: Orders) ->
     assert (one.is_exact(), one.committed) == (True, {0: 8})
 
 
+def test_a_clear_in_a_run_that_has_not_ended_writes_the_batch_again_too(one: Orders, set_states: Any) -> None:
+    one.produce(5)
+    run = one.run()
+    set_states(run, "running", {})
+    assert (ends(one.clear(run, "orders")), jobs(one)) == ([("orders", "success", 2)], 2)
+
+
 def test_a_clear_of_a_run_that_failed_reads_what_it_planned_and_counts_as_a_retry_no_more(one: Orders) -> None:
     one.dag_id = "one_not_retried"
     one.produce(5)

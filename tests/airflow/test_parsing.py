@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG, Asset, TaskGroup, XComArg, task, task_group
-from airflow.serialization.serialized_objects import DagSerialization
 from packaging.version import Version
 
 from airflow_kafka_offsets import (
@@ -41,6 +40,7 @@ from airflow_kafka_offsets import (
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.operators.resolve import formats_of
 from airflow_kafka_offsets.rows.job import job_object
+from testbed.airflow_versions import DagSerialization
 from tests.airflow.fixtures import PROJECT_DAGS
 
 WRONG = {"topics": "a b", "start": "begin", "end": "earliest", "max_records": 0, "exclude": ["a"], "shard": (3, 3)}
@@ -247,15 +247,15 @@ def test_what_the_packaged_job_needs_packages_for() -> None:
 
 LOADED = """
 import json, sys
-from airflow.dag_processing.dagbag import DagBag
+from testbed.airflow_versions import DagBag
 bag = DagBag(sys.argv[1])
 heavy = ("confluent_kafka", "obstore", "pyspark", "airflow_kafka_offsets.engine", "airflow_kafka_offsets.broker")
 print(json.dumps([sorted(bag.dags), bag.import_errors, sorted(m for m in heavy if m in sys.modules)]))
 """
 
 
-def run_python(tmp_path: Path, *words: str) -> str:
-    environment = {**os.environ, "AIRFLOW_HOME": str(tmp_path), "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR"}
+def run_python(tmp_path: Path, *words: str, **settings: str) -> str:
+    environment = {**os.environ, **settings, "AIRFLOW_HOME": str(tmp_path), "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR"}
     done = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
@@ -298,3 +298,14 @@ def test_a_templated_output_is_compared_in_sequence_and_not_by_window(dag: Any, 
     resolve.write_to(Delta("/lake/{{ ds }}"), None, None)
     resolve.render_template_fields({"ds": "2026-11-28", "task": resolve})
     assert resolve._output() == output
+
+
+@pytest.mark.starts_processes
+@pytest.mark.parametrize(("setting", "tabs"), [({}, 3), ({"AIRFLOW__KAFKA_OFFSETS__TABS": "False"}, 0)])
+def test_a_setting_turns_the_tabs_off_and_leaves_the_page(tmp_path: Path, setting: dict[str, str], tabs: int) -> None:
+    code = (
+        "from airflow.plugins_manager import get_plugin_info; "
+        "(one,) = (one for one in get_plugin_info() if one['name'] == 'kafka_offsets'); "
+        "print(len(one['external_views']), len(one['fastapi_apps']))"
+    )
+    assert run_python(tmp_path, "-c", code, **setting).splitlines()[-1] == f"{tabs} 1"

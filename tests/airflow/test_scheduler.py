@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,6 +34,15 @@ class Site:
         return sorted(value for values in rows_of(self.output / name).values() for value in values)
 
 
+class WithConnections(StandaloneAirflow):
+    """Its API server has no variables with connections: it looks into the database."""
+
+    def environment_of(self, part: str) -> dict[str, str]:
+        own = super().environment_of(part)
+        is_server = part == "api-server"
+        return {name: own[name] for name in own if not (is_server and name.startswith("AIRFLOW_CONN_"))}
+
+
 @pytest.fixture(scope="module")
 def site(broker: KafkaBroker, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("scheduler")
@@ -46,7 +56,8 @@ def site(broker: KafkaBroker, postgres: Postgres, tmp_path_factory: pytest.TempP
     for name in ("lag", "hours"):
         broker.create_topic(topics[name])
     dags = [Path(__file__).parent / "scheduled"]
-    with StandaloneAirflow(folder / "airflow", dags, postgres.new_database(), environment, triggerer=True) as airflow:
+    with WithConnections(folder / "airflow", dags, postgres.new_database(), environment, triggerer=True) as airflow:
+        airflow.add_connection("kafka_default", json.loads(environment["AIRFLOW_CONN_KAFKA_DEFAULT"]))
         airflow.wait_for_dag("hours")
         yield Site(airflow, broker, topics, folder / "output")
 
@@ -62,6 +73,11 @@ def test_a_backlog_starts_one_run_and_the_next_one_another(site: Site) -> None:
     site.broker.produce_many(topic, 3, value=lambda n: b"%d" % (n + 3))
     airflow.wait_until("another one", lambda: runs_are("success", "success"))
     assert site.values("lag") == [*range(6)]
+    site.broker.produce_many(topic, 1)  # fewer than start a run
+    airflow.wait_until(
+        "the page of the API server, which finds the connection in the database, shows it",
+        lambda: 'id="figure-unread"><b>1</b>' in airflow.page("/kafka-offsets/dags/lag_driven"),
+    )
 
 
 def test_a_sensor_waits_in_the_triggerer_without_a_worker(site: Site) -> None:

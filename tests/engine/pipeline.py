@@ -107,7 +107,7 @@ class Pipeline:
 
     def run(self, name: str | None = None) -> RunKey:
         """Each time it is asked for, a run was cleared."""
-        return RunKey("dag", name or f"run{next(self._runs)}", "orders", clears=next(self._clears))
+        return RunKey("dag", name or f"run{next(self._runs)}", "orders", clears=str(next(self._clears)))
 
     def resolve(self, run: str | None = None, want: Request | None = None, **changed: Any) -> ResolvedBatch | NoBatch:
         want = want or self.request(**changed)

@@ -253,7 +253,7 @@ class World:
         request = request_of(self, run, is_quiet=is_quiet)
         me.job, me.kafka = Job(self.job_number, self.req_output), kafka
         map_index = run.shard if request.shard else -1
-        key = RunKey("dag", run.run_id, "orders", map_index, clears=next(_CLEARS))
+        key = RunKey("dag", run.run_id, "orders", map_index, clears=str(next(_CLEARS)))
         log = PipelineLog(run.pipeline.store, request.pipeline_id)
         airflow = AirflowOf(self, run, request.pipeline_id)
         if run.conf is not None and not is_quiet and self.rnd.random() < 0.1:
