@@ -224,6 +224,23 @@ class StandaloneAirflow:
 
     # ── what it sees ──
 
+    @property
+    def url(self) -> str:
+        return self._env["AIRFLOW__API__BASE_URL"]
+
+    def dag(self, dag_id: str) -> dict[str, Any]:
+        return dict(self._get(f"/dags/{dag_id}"))
+
+    def page(self, path: str) -> str:
+        """What a person who is logged in sees there."""
+        assert self._client is not None
+        answer = self._client.get(f"{self.url}{path}", headers={"Authorization": f"Bearer {self._token()}"})
+        return answer.raise_for_status().text
+
+    def add_connection(self, connection_id: str, values: Mapping[str, Any]) -> None:
+        """In the metadata database."""
+        self._request("POST", "/connections", json={"connection_id": connection_id, **values})
+
     def run_state(self, dag_id: str, run_id: str) -> str:
         return str(self._get(f"/dags/{dag_id}/dagRuns/{_in_path(run_id)}")["state"])
 
@@ -327,11 +344,14 @@ class StandaloneAirflow:
             if answer.status_code < 400:
                 return answer.json() if answer.content else None
             if answer.status_code == 401 and "Authorization" not in self._client.headers:  # Airflow 3.1 knows no nobody
-                token = self._client.get(self._client.base_url.copy_with(path="/auth/token")).json()["access_token"]
-                self._client.headers["Authorization"] = f"Bearer {token}"
+                self._client.headers["Authorization"] = f"Bearer {self._token()}"
                 continue
             kind = NotFound if answer.status_code == 404 else AirflowFailed
             raise kind(f"{method} {path}: {answer.status_code} {answer.text[:500]}")
+
+    def _token(self) -> str:
+        assert self._client is not None
+        return str(self._client.get(f"{self.url}/auth/token").json()["access_token"])
 
 
 class NotFound(AirflowFailed):

@@ -18,6 +18,10 @@ PLAN_XCOM = "plan"
 PLANNED_XCOM = "planned"
 ACT_XCOM = "act"
 SUMMARY_XCOM = "summary"
+_KEPT = (
+    "This run keeps its DAG as of bundle version {}: after a correction, clear it with 'Run with latest bundle "
+    "version' (run_on_latest_version in the API)."
+)
 _ENDED = ("success", "failed", "skipped", "upstream_failed", "removed")
 
 
@@ -27,7 +31,8 @@ def run_key(context: Any, name: str) -> RunKey:
     :param name: the id of the task that runs the whole batch, or of the group whose tasks do.
     """
     ti = context["ti"]
-    clears = context["dag_run"].clear_number or 0
+    # Airflow 3.1's clear_number leaves out a clear in a run that has not ended. A clear changes max_tries, too.
+    clears = f"{context['dag_run'].clear_number or 0}.{ti.max_tries}"
     return RunKey(ti.dag_id, ti.run_id, name, -1 if ti.map_index is None else ti.map_index, clears)
 
 
@@ -113,11 +118,13 @@ class AirflowOf:
 
 
 @contextmanager
-def failing_at_once() -> Iterator[None]:
+def failing_at_once(context: Any) -> Iterator[None]:
     """Turn an error that a retry cannot help into one that Airflow does not retry."""
     try:
         yield
     except (RequestError, RefusedError) as error:
         if getattr(error, "retriable", False):
             raise
-        raise AirflowFailException(str(error)) from None
+        version = getattr(getattr(context.get("ti"), "bundle_instance", None), "version", None)
+        kept = f"\n{_KEPT.format(version)}" if version else ""
+        raise AirflowFailException(f"{error}{kept}") from None

@@ -106,10 +106,10 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
             self._step.on_kill()
 
     def _do_batch(self, context: Any) -> dict[str, Any]:
-        with failing_at_once():
+        with failing_at_once(context):
             resolve_batch(self, context)
         self._run(SparkConnectBatchOperator, SparkSubmitBatchOperator, {"application": self.application}, context)
-        with failing_at_once():
+        with failing_at_once(context):
             figures = commit_batch(self.plan, context)
         if self.job is not None and self.job[2] is not None:
             self._run(ConnectMergeOperator, MergeOperator, {}, context)

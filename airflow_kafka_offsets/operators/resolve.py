@@ -143,7 +143,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
 
     def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
         """Config objects are checked as they are rendered."""
-        with failing_at_once():
+        with failing_at_once(context):
             super().render_template_fields(context, jinja_env)
 
     @property
@@ -152,7 +152,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
         return self.pipeline_id or f"{self.dag_id}.{self.group_name or self.task_id}"
 
     def execute(self, context: Any) -> list[str]:
-        with failing_at_once():
+        with failing_at_once(context):
             work = resolve_batch(self, context)
         for name, value in work.offset_options().items():
             context["ti"].xcom_push(key=name, value=value)

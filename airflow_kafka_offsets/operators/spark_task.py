@@ -37,7 +37,7 @@ class BatchTask(TellsLineage, ABC):
 
 def run_batch(task: BatchTask, context: Any) -> None:
     """Run the Spark job of a task's plan, if it needs one."""
-    with failing_at_once(), _environment_of_this_task():
+    with failing_at_once(context), _environment_of_this_task():
         given = given_of(task.plan)
         if task.needs_job(given):
             task.run_job(given, context)

@@ -64,7 +64,7 @@ class WaitingSensor(BaseSensorOperator):
         }
 
     def poke(self, context: Any) -> PokeReturnValue:
-        with failing_at_once():
+        with failing_at_once(context):
             self._trigger = self._trigger or self.make_trigger(context, now_ms() + round(self.timeout * 1000))
             found = self._trigger.look_patiently()
         self._missing = found if isinstance(found, Missing) else None

@@ -55,7 +55,8 @@ def parameters() -> str:
         "`airflow_kafka_offsets.spark`. What is wrong with a parameter is an error when the DAG is parsed; a template "
         "is checked in the run. Operators, sensors and `kafka_spark_batch` also take what Airflow's own take.\n\n"
         "Settings of Airflow: `[kafka_offsets] checkpoint_location` "
-        "(`AIRFLOW__KAFKA_OFFSETS__CHECKPOINT_LOCATION`) and `[kafka_offsets] tabs` ([page](monitor.md)). In the conf of a run: "
+        "(`AIRFLOW__KAFKA_OFFSETS__CHECKPOINT_LOCATION`) and `[kafka_offsets] tabs` "
+        "([page](monitor.md)). In the conf of a run: "
         '`{"kafka_offsets": {"window": ["2026-11-20T10:00:00Z", "2026-11-20T11:00:00Z"]}}` and '
         "[acts](acts.md).\n"
     )
