@@ -36,6 +36,7 @@ test: lint ## lint, types, import contracts, and all tests that take no minutes
 test-system: setup .venv-oldest/.stamp ## what takes minutes: schedulers, the fault matrix, clouds, the oldest Airflow
 	$(PYTEST) -m "slow or clouds"
 	.venv-oldest/bin/python -m pytest tests/airflow tests/page
+	.venv-oldest/bin/python -m testbed.demo .demo/oldest
 .venv-oldest/.stamp: tests/airflow/oldest.lock .venv/.stamp
 	$(UV) venv --quiet --clear --python $(BIN)/python .venv-oldest
 	$(UV) pip install --quiet --python .venv-oldest/bin/python --require-hashes -r tests/airflow/oldest.lock

@@ -73,9 +73,15 @@ def test_a_backlog_starts_one_run_and_the_next_one_another(site: Site) -> None:
     site.broker.produce_many(topic, 3, value=lambda n: b"%d" % (n + 3))
     airflow.wait_until("another one", lambda: runs_are("success", "success"))
     assert site.values("lag") == [*range(6)]
+
+
+def test_the_page_of_the_api_server_finds_the_connection_in_the_database(site: Site) -> None:
+    airflow, topic = site.airflow, site.topics["lag"]
     site.broker.produce_many(topic, 1)  # fewer than start a run
+    assert airflow.wait_for_run("lag_driven", airflow.trigger("lag_driven")) == "success"
+    site.broker.produce_many(topic, 1)
     airflow.wait_until(
-        "the page of the API server, which finds the connection in the database, shows it",
+        "the page shows the unread record",
         lambda: 'id="figure-unread"><b>1</b>' in airflow.page("/kafka-offsets/dags/lag_driven"),
     )
 
