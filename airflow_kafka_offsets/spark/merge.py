@@ -187,8 +187,8 @@ class Merge:
             entity = entity.where(~_of(changes.batches))
         if changes.reads_all:
             log.info("Keys to merge: %d. All their rows in %s are read.", all_keys.count(), self.log.output)
-        else:  # the rows of the entity table are older than all that is read: it is asked for what these lack
-            query = query if has_truncate else replace(query, truncate_when=None)
+        elif not has_truncate:  # each key has a newer row: the entity table is asked for what this may lack
+            query = replace(query, truncate_when=None)
             if entity is not None:
                 there = {name.lower() for name in entity.columns}  # a column may be new in the rows
                 texts = (quoted(name) for name in query.placeholders(rows.schema) if name.lower() in there)

@@ -78,6 +78,18 @@ def test_merges_at_the_same_time_end_as_one_after_the_other(log: Log) -> None:
     assert log.entities == {"key 0": "4", "key 2": "3", "new": "1!"}
 
 
+def test_a_truncate_leaves_the_rows_of_other_topics(iceberg_log: Log) -> None:
+    log = iceberg_log
+    other = [record(0, "z", "1", topic="others"), record(1, "y", "1", topic="others")]
+    log.commit(1, [record(0, "a", "1"), record(1, "b", "1"), *other])
+    log.merge()
+    log.commit(2, [record(2, None, None, "t"), record(3, "b", "2"), record(2, "y", "2", topic="others")])
+    log.merge()
+    assert {row["id"]: (row["name"], row["doc"]) for row in log.rows} == {
+        "b": ("2", "-"), "y": ("2", "-"), "z": ("1", "-")
+    }  # fmt: skip
+
+
 def test_the_table_may_be_dropped_at_any_time(log: Log) -> None:
     log.commit(1, [record(0, "a", "1"), record(1, "b", "1")])
     log.commit(2, [record(2, "a", None)])
