@@ -1,3 +1,11 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may not use this file except in compliance
+# with the License. You may obtain a copy of the License at
+#
+#   http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software distributed under the License is distributed
+# on an "AS IS" BASIS, WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the License for
+# the specific language governing permissions and limitations under the License.
 """Three questions that a consumer answers only about partitions it is assigned: it never joins a group, nor commits.
 
 **Ends of epochs** (OffsetForLeaderEpoch, KIP-320). confluent-kafka has no such call. librdkafka asks by itself after a

@@ -1,3 +1,11 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may not use this file except in compliance
+# with the License. You may obtain a copy of the License at
+#
+#   http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software distributed under the License is distributed
+# on an "AS IS" BASIS, WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the License for
+# the specific language governing permissions and limitations under the License.
 """A consumer group's offsets: read, and written without being a member, 500 partitions at a time.
 
 Both go through a consumer that never joins. The admin client's ``list_consumer_group_offsets`` on a broker whose group

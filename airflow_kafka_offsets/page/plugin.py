@@ -1,3 +1,11 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may not use this file except in compliance
+# with the License. You may obtain a copy of the License at
+#
+#   http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software distributed under the License is distributed
+# on an "AS IS" BASIS, WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the License for
+# the specific language governing permissions and limitations under the License.
 """The Airflow plugin: a tab of the DAG, of the run and of the task, and the routes behind it.
 
 Airflow loads this module in each of its processes, also to parse a DAG: it imports the page with the first request.

@@ -18,6 +18,8 @@ GONE = (
     r"BatchCommittedSensor|KafkaLagEventTrigger|SparkSubmitPlanOperator|bad_records=|partition_width|kafka_split"
 )
 
+_LICENCE = '# Licensed under the Apache License, Version 2.0 (the "License")'
+
 
 def names(page: Path) -> str:
     return str(page.relative_to(ROOT))
@@ -133,3 +135,9 @@ def test_the_architecture_names_every_room_and_only_files_that_exist() -> None:
     named += re.findall(r"^((?:[a-z_]+/)+[a-z_]+\.py)\b", page, re.MULTILINE)
     assert len(named) > 40
     assert [path for path in named if not (package / path).exists() and not (ROOT / path).exists()] == []
+
+
+def test_each_file_of_the_package_names_its_licence() -> None:
+    files = sorted((ROOT / "airflow_kafka_offsets").rglob("*.py"))
+    assert len(files) > 100
+    assert [names(file) for file in files if not file.read_text().startswith(_LICENCE)] == []

@@ -1,3 +1,11 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may not use this file except in compliance
+# with the License. You may obtain a copy of the License at
+#
+#   http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software distributed under the License is distributed
+# on an "AS IS" BASIS, WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the License for
+# the specific language governing permissions and limitations under the License.
 """The contract of a sink. A batch may be written more than once: by a retry, by another run, by a driver that wakes up
 late. So once a write is published, the output's rows under the batch's key are exactly the given ones; if it raises,
 they are all old or all new; rows of other keys are not touched; and the rows of a key can be read back."""
