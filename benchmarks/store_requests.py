@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 BUCKET, PARTITIONS = "checkpoints", 10
 BEGIN_MS = 1_600_000_000_000 // HOUR * HOUR
-LIMITS = {"resolve": 12, "Spark task, before it submits": 3, "driver": 10, "commit": 12}
+LIMITS = {"resolve": 14, "Spark task, before it submits": 3, "driver": 10, "commit": 14}
 """The driver's: a list of the batch's folder, the header, the body, the job object (and its size), begun, a list
 behind it, a list by the sink before it writes, a list before the report, the report."""
 VERBS = ("LIST", "GET", "HEAD", "PUT", "DELETE")

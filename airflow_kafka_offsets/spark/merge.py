@@ -179,7 +179,7 @@ class Merge:
     def rows(self, spark: SparkSession, changes: Changes) -> DataFrame:
         """The rows of the entity table for every key that has changed, read once; ``kafka_gone``: it has none."""
         query, names = self.query, [*map(quoted, self.query.keys)]
-        rows = self._at(spark, self.log, changes.to).where(~_of(changes.open))
+        rows = self._at(spark, self.log, changes.to).where(_not_of(changes.open))
         changed = rows if changes.receipt is None else rows.where(_of(changes.batches))
         touched = query.touched(changed)
         touched = (touched if changes.former is None else touched.union(changes.former)).localCheckpoint()
@@ -192,7 +192,7 @@ class Merge:
             ]
         all_keys = reduce(DataFrame.union, keys).dropna().distinct()
         if entity is not None:
-            entity = entity.where(~_of(changes.batches))
+            entity = entity.where(_not_of(changes.batches))
         if changes.reads_all:
             log.info("Keys to merge: %d. All their rows in %s are read.", all_keys.count(), self.log.output)
         elif not has_truncate:  # each key has a newer row: the entity table is asked for what this may lack
@@ -285,8 +285,13 @@ class Merge:
 
 
 def _of(batches: Collection[str]) -> Any:
-    """Rows of these batches. A row of none is of no batch."""
-    return f.coalesce(f.col(BATCH_COLUMN).isin(*batches), f.lit(False))
+    """Rows of these batches, for ``where``: it reads no file that has none of them."""
+    return f.col(BATCH_COLUMN).isin(*batches)
+
+
+def _not_of(batches: Collection[str]) -> Any:
+    """A row of no batch is of none of these."""
+    return ~f.coalesce(_of(batches), f.lit(False))
 
 
 def merge_batches(spark: SparkSession, argv: Sequence[str] | None = None, store: Store | None = None) -> list[str]:
