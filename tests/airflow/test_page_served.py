@@ -12,8 +12,9 @@ from fastapi.routing import APIRoute
 
 from airflow_kafka_offsets.broker.cluster import KafkaCluster
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.names import PAGE
 from airflow_kafka_offsets.page import pipelines
-from airflow_kafka_offsets.page.plugin import PREFIX, KafkaOffsetsPlugin
+from airflow_kafka_offsets.page.plugin import KafkaOffsetsPlugin
 from airflow_kafka_offsets.page.routes import page
 from testbed.dag_runs import RunResult
 from tests.airflow.conftest import Orders
@@ -35,7 +36,7 @@ RIGHTS_BY_DAG = pytest.mark.parametrize("server", ["fab"], indirect=True)  # the
 def get(
     server: PageServer, person: str | None, path: str = "/dags/{dag_id}", dag_id: str = "alpha", **more: Any
 ) -> Any:
-    address = f"{PREFIX}{path.format(dag_id=dag_id, batch=1)}"
+    address = f"{PAGE}{path.format(dag_id=dag_id, batch=1)}"
     return server.client(person).get(address, params={"pipeline": "orders"} | more)
 
 
@@ -50,7 +51,7 @@ def test_who_is_not_logged_in_sees_nothing(server: PageServer, path: str) -> Non
     assert (answer.status_code, "Log in to Airflow" in answer.text) == (401, True)
     client = server.client(None)
     client.cookies.set("_token", "made.up.token")
-    address = f"{PREFIX}{path.format(dag_id='alpha', batch=1)}?pipeline=orders"
+    address = f"{PAGE}{path.format(dag_id='alpha', batch=1)}?pipeline=orders"
     assert client.get(address).status_code in {401, 403}
 
 
@@ -66,7 +67,7 @@ def test_who_may_read_the_dag_is_answered(server: PageServer, path: str) -> None
 def test_who_may_read_another_dag_is_refused(server: PageServer, path: str) -> None:
     assert get(server, "other", path).status_code == 403
     assert get(server, "reader", path, dag_id="beta").status_code == 403
-    in_the_query = f"{PREFIX}{path.format(dag_id='beta', batch=1)}?pipeline=orders&dag_id=alpha"
+    in_the_query = f"{PAGE}{path.format(dag_id='beta', batch=1)}?pipeline=orders&dag_id=alpha"
     assert server.client("reader").get(in_the_query).status_code == 403
 
 
@@ -82,7 +83,7 @@ def test_any_dag_is_no_dag(server: PageServer, path: str, dag_id: str) -> None:
 @pytest.mark.parametrize("address", ["/dags/alpha", "/dags/alpha?number=0", "/nowhere", "/static/page.css"])
 def test_every_answer_forbids_foreign_scripts_and_frames(server: PageServer, address: str) -> None:
     client = server.client("reader")
-    first, second = (client.get(f"{PREFIX}{address}").headers for _ in range(2))
+    first, second = (client.get(f"{PAGE}{address}").headers for _ in range(2))
     policy = first["content-security-policy"]
     assert policy.startswith("default-src 'none'; script-src 'nonce-")
     assert "form-action 'none'" in policy
@@ -94,13 +95,13 @@ def test_every_answer_forbids_foreign_scripts_and_frames(server: PageServer, add
 
 @pytest.mark.parametrize(("path", "wrong"), [("/dags/alpha?number=0", "number"), ("/dags/alpha/batches/x", "batch")])
 def test_an_address_that_cannot_be_read_is_said(server: PageServer, path: str, wrong: str) -> None:
-    answer = server.client("reader").get(f"{PREFIX}{path}")
+    answer = server.client("reader").get(f"{PAGE}{path}")
     assert (answer.status_code, f"{wrong}: Input should be" in answer.text) == (422, True)
 
 
 def test_there_is_no_list_of_the_routes(server: PageServer) -> None:
     for address in ("/openapi.json", "/docs", "/redoc"):
-        assert server.client("reader").get(f"{PREFIX}{address}").status_code == 404
+        assert server.client("reader").get(f"{PAGE}{address}").status_code == 404
 
 
 def test_the_plugin_is_installed_with_a_tab_for_the_dag_the_run_and_the_task(server: PageServer) -> None:
@@ -135,8 +136,8 @@ def test_a_run_is_shown_to_the_readers_of_its_dag_and_under_no_other(server: Pag
         .replace("%3A", ":")
     )
     assert "Batch 1 of" in get(server, "reader", dag_id="batch", pipeline="", run=run, task="orders.commit").text
-    below = server.client("reader", "/airflow").get(f"{PREFIX}/dags/batch?pipeline={done.topic}").text
-    assert f'href="/airflow{PREFIX}/static/page.css"' in below
+    below = server.client("reader", "/airflow").get(f"{PAGE}/dags/batch?pipeline={done.topic}").text
+    assert f'href="/airflow{PAGE}/static/page.css"' in below
 
 
 def test_a_run_that_was_refused_is_named_with_the_command_and_who_decided_is_shown(
@@ -226,6 +227,7 @@ def test_only_locations_and_connections_that_airflow_or_the_dag_names_are_opened
     server: PageServer, done: Orders, orders: Orders, xcom: Any
 ) -> None:
     """A task that has copied its log and altered it, or that names another connection, is not followed."""
+    (AIRFLOW_HOME / "elsewhere").mkdir(exist_ok=True)
     elsewhere = replace(orders, dag_id="batch_elsewhere", topic=orders.topic, group=f"{orders.group}-2")
     assert elsewhere.run().state == "success"
     assert "committed" in get(server, "reader", dag_id="batch_elsewhere", pipeline=done.topic).text

@@ -81,7 +81,7 @@ def test_rows_count_that_the_last_commit_names(
 def test_rows_that_another_attempt_has_written_since_are_refused(
     tmp_path: Path, entries: list[dict[str, Any]], version: int | None
 ) -> None:
-    with pytest.raises(LateAttempt, match="It is being written again"):
+    with pytest.raises(LateAttempt, match="It is being rewritten"):
         counts(tmp_path, *entries, version=version)
 
 

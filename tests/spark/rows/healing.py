@@ -85,7 +85,7 @@ class Orders:
         given = {"topics": [self.topic], "start": "earliest", "pipeline_id": "orders", "max_records": len(VALUES)}
         request = parse_request(given, RunContext(now_ms()), {}, output_name(self.lake.sink("good")))
         clears = self.clears[run] = self.clears.get(run, -1) + 1
-        key, airflow = RunKey("dag", run, "orders", clears=clears), AirflowOfTests(jobs=self.job)
+        key, airflow = RunKey("dag", run, "orders", clears=str(clears)), AirflowOfTests(jobs=self.job)
         with KafkaCluster(self.broker.client_config) as kafka:
             work = resolve(request, key, self.log, kafka, airflow)
         assert isinstance(work, ResolvedBatch), work
