@@ -32,7 +32,7 @@ from airflow_kafka_offsets.spark.batch import Batch, Written
 from airflow_kafka_offsets.spark.errors import InvalidJob, LogBehind, OtherOutput, OutputLost
 from airflow_kafka_offsets.spark.plan import Plan
 from airflow_kafka_offsets.spark.receipts import receipt_of
-from airflow_kafka_offsets.spark.retries import names_of
+from airflow_kafka_offsets.spark.retries import names_of, try_again
 from airflow_kafka_offsets.spark.sinks.columns import keyed, lacking, narrowing, quoted, sql_type
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN, Sink
 
@@ -203,10 +203,17 @@ class TableSink(Sink):
             f"CREATE TABLE IF NOT EXISTS {self.name} ({columns}) USING {self.format} {partitions} "
             f"TBLPROPERTIES ({_pairs(self._mark(plan) | self.properties_to_set({}))})"
         )
-        found = self._schema(spark)
-        if found is None:
+        try:
+            why = f"Another driver is creating {self.output}."
+            return try_again(lambda _: self._existing(spark), lambda error: isinstance(error, LookupError), why)
+        except LookupError:
             cause = "Other files lie in its folder"
-            raise OtherOutput(f"Cannot create {self.output}", cause, "Write to a folder of its own")
+            raise OtherOutput(f"Cannot create {self.output}", cause, "Write to a folder of its own") from None
+
+    def _existing(self, spark: SparkSession) -> StructType:
+        """:raises LookupError: there is no such table, or not yet."""
+        if (found := self._schema(spark)) is None:
+            raise LookupError(self.output)
         return found
 
     def _ensure_mark(self, spark: SparkSession, schema: StructType, plan: Plan) -> dict[str, str]:

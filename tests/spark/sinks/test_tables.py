@@ -1,5 +1,6 @@
 """What is particular to tables: columns that change, tables made elsewhere, writers at the same time."""
 
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -40,6 +41,34 @@ def test_a_table_gets_columns_and_inner_fields_if_it_may(output_of: Make, table:
     assert (found[B]["odd-name"], found[B]["s"], found[B]["l"]) == (1.5, SparkRow(a=2, b="x"), [SparkRow(a=3, b="y")])
     output.write(A, old, attempt=2)  # an older job's rows fit, too
     assert output.offsets(A) == [0]
+
+
+def test_a_table_that_another_driver_is_creating_is_waited_for(
+    output_of: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its folder has a ``_delta_log`` and no commit yet, so that Delta creates no table there."""
+    output = output_of("delta")
+    output.write(A, output.frame(rows(0)))
+    place = Path(str(output.sink.path).removeprefix("file:"))
+    made = place.rename(place.with_name("made"))
+    (place / "_delta_log").mkdir(parents=True)
+    output.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+
+    class OtherDriver(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "Another driver is creating" in record.getMessage() and made.exists():
+                (place / "_delta_log").rmdir()
+                place.rmdir()
+                made.rename(place)
+
+    logger, other = logging.getLogger("airflow_kafka_offsets"), OtherDriver()
+    caplog.set_level("INFO", logger.name)
+    logger.addHandler(other)
+    try:
+        output.write(B, output.frame(rows(1)))
+    finally:
+        logger.removeHandler(other)
+    assert (output.offsets(A), output.offsets(B), made.exists()) == ([0], [1], False)
 
 
 LOST = (
