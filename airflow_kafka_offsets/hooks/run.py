@@ -39,9 +39,15 @@ def run_key(context: Any, name: str) -> RunKey:
     :param name: the id of the task that runs the whole batch, or of the group whose tasks do.
     """
     ti = context["ti"]
-    # Airflow 3.1's clear_number leaves out a clear in a run that has not ended. A clear changes max_tries, too.
-    clears = f"{context['dag_run'].clear_number or 0}.{ti.max_tries}"
-    return RunKey(ti.dag_id, ti.run_id, name, -1 if ti.map_index is None else ti.map_index, clears)
+    return RunKey(ti.dag_id, ti.run_id, name, -1 if ti.map_index is None else ti.map_index, clears_of(context))
+
+
+def clears_of(context: Any) -> str:
+    """What each clear changes, and no retry.
+
+    Airflow 3.1's ``clear_number`` leaves out a clear in a run that has not ended. A clear changes ``max_tries``, too.
+    """
+    return f"{context['dag_run'].clear_number or 0}.{context['ti'].max_tries}"
 
 
 def run_context(context: Any, pipelines: Collection[str] | None = None) -> RunContext:

@@ -26,6 +26,7 @@ from airflow.providers.common.compat.sdk import (
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.class_archive import SMALL_JVM, class_archive
+from airflow_kafka_offsets.hooks.run import clears_of
 from airflow_kafka_offsets.hooks.spark_installation import (
     JOBS,
     SparkInstallation,
@@ -100,10 +101,10 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
         )
         self.plan, self.fast_start = plan, fast_start
         self.conn_id, self.deploy_mode, self.spark_binary = conn_id, deploy_mode, spark_binary
-        self._clears = 0
+        self._clears = ""
 
     def run_job(self, given: PlanReference, context: Any) -> None:
-        self._clears = getattr(context["dag_run"], "clear_number", 0) or 0
+        self._clears = clears_of(context)
         self.application_args = [*map(str, self.application_args or ()), *self.plan["arguments"]]
         configured = self._complete(given, self.plan["formats"])
         with self._kafka(given, configured) as settings:

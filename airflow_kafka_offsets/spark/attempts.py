@@ -126,12 +126,12 @@ def last_commit(store: Store, folder: str, names: Sequence[str]) -> Mapping[str,
     return ({}, *(entry for entry in entries if entry["entry"] == "commit"))[-1]
 
 
-def committed_counts(store: Store, folder: str, names: Sequence[str]) -> Any:
-    """What was counted in the batch as it is committed: columns by topic.
+def reported_counts(store: Store, folder: str, names: Sequence[str], attempt: int) -> Any:
+    """What an attempt has counted: columns by topic.
 
     :raises StoreUnavailable: the report is gone.
     """
-    start = f"{last_commit(store, folder, names).get('attempt')}-"
+    start = f"{attempt}-"
     report = next((n for n in names if n.startswith(start) and n.endswith(".report.json")), f"{start}….report.json")
     return read_object(store, f"{folder}/{report}")["counts"]
 

@@ -57,15 +57,15 @@ def heal(
         what, cause = f"Cannot heal {batch}: its tables were changed since its commit", "; ".join(differences)
         remedy = "Restore the tables to where its run left them, and clear the run; or mark it as a success"
         raise OutputLost(what, f"{cause}. Nothing was written", remedy)
-    records = bad.drop("reason")
+    fates = Fates(bad.drop("reason"), rows)
     with explaining(batch):
         size = {"records": sum(c.rows + c.bad + c.filtered for c in committed.values())}
-        sink.refuse_too_many(batch, Fates(records, rows).bad(), {**Fates(records, rows).count(), **size})
-        made, _ = sink.sink.prepare(keyed(Fates(records, rows).rows(), batch.key), batch.plan)
+        sink.refuse_too_many(batch, fates.bad(), {**fates.count(), **size})
+        made, _ = sink.sink.prepare(keyed(fates.rows(), batch.key), batch.plan)
         new = kept.unionByName(made, allowMissingColumns=True).drop(BATCH_COLUMN)
         sink.conditions.check(batch, sink.conditions.measure(new), f"{sink.output} is unchanged")
         snapshot = published(sink.sink.write(batch, new))
-    now = Fates(records, rows).bad().select(*SOURCE, f.col("reason").alias("now"))
+    now = fates.bad().select(*SOURCE, f.col("reason").alias("now"))
     still = _without(bad, sink.sink.rows_of(batch)).join(now, [*SOURCE], "left")
     still = still.withColumn("reason", f.coalesce("now", "reason")).drop("now", "timestampType")
     for number, table in enumerate(tables):

@@ -44,7 +44,9 @@ class Commit(NamedTuple):
 
 
 def commits(spark: SparkSession, table: TableSink) -> Iterator[Commit]:
-    """The newest first."""
+    """The newest first; of a table that does not exist, none."""
+    if table.read(spark) is None:
+        return iter(())
     return (_delta if table.format == "delta" else _iceberg)(spark, table.name)
 
 

@@ -124,7 +124,7 @@ class Merge:
             return []
         try:
             self.publish(self.rows(spark, changes), changes)
-        except Exception as error:
+        except Exception as error:  # of any kind: that the table has moved says why, whatever the format calls it
             if isinstance(error, BatchError) or self.pin(spark)[0] == pinned:
                 raise
             raise _Moved from error
@@ -132,7 +132,7 @@ class Merge:
 
     def pin(self, spark: SparkSession) -> tuple[Commit | None, dict[str, Any] | None]:
         """The newest commit of the entity table, and the receipt of its last merge."""
-        history = iter(()) if self.table.read(spark) is None else commits(spark, self.table)
+        history = commits(spark, self.table)
         head = next(history, None)
         merged = next((commit for commit in chain([head] if head else [], history) if commit.receipt), None)
         return head, None if merged is None or not self._holds(merged, history) else merged.receipt
@@ -142,7 +142,7 @@ class Merge:
     ) -> Changes | None:
         """What the log table has got since the receipt; ``None``: nothing that is committed."""
         written, to = dict[str, int | None](), None
-        for commit in iter(()) if self.log.read(spark) is None else commits(spark, self.log):
+        for commit in commits(spark, self.log):
             to = to or commit.place
             if receipt is not None and commit.place == receipt["read"]:
                 break

@@ -21,13 +21,13 @@ import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.spark.arguments import Arguments, parse
-from airflow_kafka_offsets.spark.attempts import begin, committed_counts, last_commit, read_begun, reported_rows
+from airflow_kafka_offsets.spark.attempts import begin, last_commit, read_begun, reported_counts, reported_rows
 from airflow_kafka_offsets.spark.batch import Batch, Written
 from airflow_kafka_offsets.spark.count import (
     Counted,
@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 Write = Callable[[DataFrame, Batch], DataFrame | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Work:
     """What a driver was started for, before its attempt begins.
 
@@ -113,7 +113,7 @@ class Work:
             )
             raise RecordsGone(what, cause, "Its rows stay: mark the run as a success")
 
-    @property
+    @cached_property
     def commit(self) -> Mapping[str, Any]:
         """The last commit of the batch; empty: it has none."""
         return last_commit(self.store, self.arguments.folder, self.names)
@@ -230,7 +230,8 @@ def write_work(work: Work, write: Sink | Write) -> Batch | None:
         if not heals:
             raise
         batch = work.begin(write.output, from_outputs=True)
-    committed = committed_counts(work.store, work.arguments.folder, work.names) if heals else {}
+    said = (work.store, work.arguments.folder, work.names)
+    committed = reported_counts(*said, work.commit["attempt"]) if heals else {}
     once = partial(heal, committed=from_columns(committed)) if heals else _write
     why = f"Another writer has committed to {write.output} meanwhile: {batch} is written again."
     written = try_again(lambda tries: once(replace(batch, tries=tries), write), write.is_conflict, why)

@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_offsets.spark.errors import InvalidJob
 from airflow_kafka_offsets.spark.plan import Plan, Range
 from airflow_kafka_offsets.spark.secrets import SETTING, client_options
-from airflow_kafka_offsets.spark.store import jvm_of
+from airflow_kafka_offsets.spark.store import jvm_of, major_version
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ def _load(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
     except AnalysisException as error:
         if "Failed to find" not in str(error):
             raise
-    scala = "2.12" if spark.version.startswith("3.") else "2.13"
+    scala = "2.12" if major_version(spark) < 4 else "2.13"
     package = f"org.apache.spark:spark-sql-kafka-0-10_{scala}:{spark.version}"
     raise InvalidJob("Cannot read from Kafka", "Spark has no Kafka source", f'Give the job packages="{package}"')
 

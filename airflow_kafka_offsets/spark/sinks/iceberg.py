@@ -37,6 +37,7 @@ from airflow_kafka_offsets.spark.retries import names_of
 from airflow_kafka_offsets.spark.sinks.columns import nullable, quoted
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
 from airflow_kafka_offsets.spark.sinks.table import TableSink
+from airflow_kafka_offsets.spark.store import major_version
 
 WAP_ID, WAP_BRANCH = "spark.wap.id", "spark.wap.branch"
 PUBLISHED = "published-wap-id"
@@ -63,7 +64,7 @@ class IcebergTable(TableSink):
                 cause = f"The Spark setting {name}={value} would send its commits elsewhere"
                 raise InvalidJob(f"Cannot write {self.output}", cause, "Remove the setting: the job stages by itself")
         setting, _, extension = EXTENSIONS.partition("=")
-        if spark.version.startswith("3.") and extension.rpartition(".")[2] not in str(spark.conf.get(setting, "")):
+        if major_version(spark) < 4 and extension.rpartition(".")[2] not in str(spark.conf.get(setting, "")):
             cause = "Spark 3.5 publishes by Iceberg's extensions only"
             raise InvalidJob(f"Cannot write {self.output}", cause, f"Set {EXTENSIONS}")
 
