@@ -139,7 +139,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
-        """:raises InvalidRequest: mapped tasks would share a pipeline, and nobody has said so."""
+        """:raises InvalidRequest: mapped tasks would share a pipeline, unless they are given one."""
         if kwargs.get("pipeline_id") is None:
             raise InvalidRequest((f"{cls.__name__}.partial({kwargs.get('task_id')!r}): {_MAPPED}",))
         return super().partial(**kwargs)

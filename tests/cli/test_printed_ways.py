@@ -27,8 +27,8 @@ from airflow_kafka_offsets.store.memory import MemoryStore
 from tests.cluster.memory import InMemoryCluster
 from tests.engine.pipeline import HOUR, TOPIC, Pipeline, conf_of, printed_confs, produce, tp
 
-Refused = Callable[[Pipeline], Any]
-"""A run that is refused."""
+Refused = Callable[..., Any]
+"""A run of a pipeline that is refused; by window also with a conf."""
 
 
 def moved_group(pipeline: Pipeline) -> Refused:
@@ -157,7 +157,7 @@ def test_what_a_refusal_prints_is_carried_out_as_it_stands(
     for conf in confs:
         again = copy.deepcopy(pipeline)
         by_window = "conf" in inspect.signature(run).parameters and run is not Pipeline.resolve
-        run(again, conf) if by_window else again.whole_run(conf=conf)  # type: ignore[call-arg]
+        run(again, conf) if by_window else again.whole_run(conf=conf)
         assert again.log.identity() is not None
     for start in starts:
         changed = {"start": eval(start, {"SpecificOffsets": SpecificOffsets}), "group_id": None}

@@ -12,7 +12,8 @@ from tests.model.run import end
 from tests.model.stepping import Program
 from tests.model.world import Kind, World
 
-FIRST, SECOND, RETURNS = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("returns", 0)
+FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
+RETURNS, REFUNDS = TopicPartition("returns", 0), TopicPartition("refunds", 0)
 
 
 class Scene:
@@ -49,6 +50,11 @@ class Scene:
     def more(self, *partitions: TopicPartition) -> None:
         for tp in partitions or self.world.partitions:
             happenings.produce(self.world, tp, 6)
+
+    def create(self, tp: TopicPartition, *times: int) -> None:
+        """A topic of one partition, with a record of each time."""
+        self.world.new_topic(tp.topic, 1)
+        happenings.produce(self.world, tp, *times)
 
     def start(self, run: Run, task: str | None = None, *, half: bool = False, is_zombie: bool = False) -> Program:
         run.task = task or run.task

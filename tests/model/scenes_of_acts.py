@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow_kafka_offsets.errors import PipelineDiffers
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from tests.model import happenings, people
-from tests.model.scene import FIRST, RETURNS, SECOND, Scene
+from tests.model.scene import FIRST, REFUNDS, RETURNS, SECOND, Scene
 
 
 def act_is_clicked_twice_and_cleared(s: Scene) -> None:
@@ -79,8 +79,7 @@ def reset_while_a_topic_was_recreated(s: Scene) -> None:
     s.do(s.one)
     s.more(RETURNS)
     happenings.delete_topic(s.world, "returns")
-    s.world.new_topic("returns", 1)
-    happenings.produce(s.world, RETURNS, 1, 2, 3, 4, 5, 6, 7)
+    s.create(RETURNS, 1, 2, 3, 4, 5, 6, 7)
     s.world.asks = {"on_data_loss": "fail"}
     s.do(s.act(reset={"start": "latest"}))
     s.world.asks = {}
@@ -93,8 +92,7 @@ def reset_of_one_shard_while_another_ones_topic_was_recreated(s: Scene) -> None:
         s.do(s.run("a", shard))
     owner = next(i for i, log in enumerate(s.world.pipeline.logs()) if RETURNS in log.position_after(log.existing(1)))
     happenings.delete_topic(s.world, "returns")
-    s.world.new_topic("returns", 1)
-    happenings.produce(s.world, RETURNS, 1, 2, 3, 4, 5, 6)
+    s.create(RETURNS, 1, 2, 3, 4, 5, 6)
     error = s.do(s.act(shard=1 - owner, reset={"start": "latest"}))
     s.expect(error is not None, "an act looks at its own shard only")
 
@@ -102,13 +100,10 @@ def reset_of_one_shard_while_another_ones_topic_was_recreated(s: Scene) -> None:
 def reset_beside_a_plan_of_a_topic_that_ends(s: Scene) -> None:
     """A slow run plans a new topic that is re-created meanwhile, and a reset names the newer one first."""
     s.do(s.one)
-    refunds = TopicPartition("refunds", 0)
-    s.world.new_topic("refunds", 1)
-    happenings.produce(s.world, refunds, 1, 2, 3)
+    s.create(REFUNDS, 1, 2, 3)
     slow = s.go(s.start(s.other, is_zombie=True), "create orders/batches")
     happenings.delete_topic(s.world, "refunds")
-    s.world.new_topic("refunds", 1)
-    happenings.produce(s.world, refunds, 4)
+    s.create(REFUNDS, 4)
     act = s.start(s.act(reset={"start": "earliest", "allow_duplicates": True}))
     while len(s.world.identities()) < 2:
         s.world.step(act)
@@ -119,17 +114,15 @@ def reset_beside_a_plan_of_a_topic_that_ends(s: Scene) -> None:
 def reset_skips_records_of_a_new_partition(s: Scene) -> None:
     """Of an unfinished batch, whose plan had it from its first record on; the plan after that one knows it, too."""
     s.do(s.one)
-    refunds = TopicPartition("refunds", 0)
-    s.world.new_topic("refunds", 1)
-    happenings.produce(s.world, refunds, 1, 2, 3)
+    s.create(REFUNDS, 1, 2, 3)
     s.do(s.other, "resolve")
     s.do(s.act(reset={"start": {"refunds-0": 2}}), "resolve")
-    happenings.produce(s.world, refunds, 4)
+    happenings.produce(s.world, REFUNDS, 4)
     s.world.kafka.delete_records(RETURNS, 5)
-    s.world.kafka.delete_records(refunds, 3)
+    s.world.kafka.delete_records(REFUNDS, 3)
     s.do(s.third)
     body = s.world.body_of(s.world.batches()[-1].plan)
-    kinds = [(d.kind, d.start, d.end) for d in body.decisions if d.partition == refunds]
+    kinds = [(d.kind, d.start, d.end) for d in body.decisions if d.partition == REFUNDS]
     s.expect(kinds == [("skipped", 0, 2), ("lost", 2, 3)], f"decisions about refunds-0: {kinds}")
 
 
@@ -137,8 +130,7 @@ def re_created_topic_is_planned_again(s: Scene) -> None:
     """The position has the topic that has ended; only the unfinished batch has the new one."""
     s.do(s.one)
     happenings.delete_topic(s.world, "returns")
-    s.world.new_topic("returns", 1)
-    happenings.produce(s.world, RETURNS, 1, 2, 3, 4)
+    s.create(RETURNS, 1, 2, 3, 4)
     s.do(s.other, "resolve")
     s.world.kafka.delete_records(RETURNS, 2)
     s.do(s.other)
@@ -149,15 +141,13 @@ def re_created_topic_is_planned_again(s: Scene) -> None:
 
 def new_partition_of_an_unfinished_batch_on_a_new_cluster(s: Scene) -> None:
     s.do(s.one)
-    refunds = TopicPartition("refunds", 0)
-    s.world.new_topic("refunds", 1)
-    happenings.produce(s.world, refunds, 1, 2, 3)
+    s.create(REFUNDS, 1, 2, 3)
     s.do(s.other, "resolve")
     happenings.migrate(s.world)
-    s.world.kafka.delete_records(refunds, 2)
+    s.world.kafka.delete_records(REFUNDS, 2)
     s.do(s.act(acknowledge={"cluster": "Y"}))
     decisions = s.world.body_of(s.world.batches()[-1].plan).decisions
-    s.expect(any(d.partition == refunds for d in decisions), "records of a new partition are lost, unsaid")
+    s.expect(any(d.partition == REFUNDS for d in decisions), "records of a new partition are lost, unsaid")
 
 
 def cleared_run_of_an_output_that_is_left(s: Scene) -> None:
@@ -185,8 +175,7 @@ def topic_of_the_new_cluster_is_recreated(s: Scene) -> None:
         s.world.step(program)
     s.world.crash(program)
     happenings.delete_topic(s.world, "returns")
-    s.world.new_topic("returns", 1)
-    happenings.produce(s.world, RETURNS, *range(9))
+    s.create(RETURNS, *range(9))
     s.world.asks = {"on_data_loss": "fail"}
     s.expect(s.do(s.other) is not None, "a topic that was re-created on the new cluster is read on, unsaid")
     s.world.asks = {}
@@ -242,14 +231,12 @@ def partition_is_excluded_from_the_first_batch(s: Scene) -> None:
 
 def new_partition_is_planned_again(s: Scene) -> None:
     s.do(s.one)
-    s.world.new_topic("refunds", 1)
-    refunds = TopicPartition("refunds", 0)
-    happenings.produce(s.world, refunds, 1, 2, 3, 4)
+    s.create(REFUNDS, 1, 2, 3, 4)
     s.do(s.other, "resolve")
-    s.world.kafka.delete_records(refunds, 2)
+    s.world.kafka.delete_records(REFUNDS, 2)
     s.do(s.other)
     decisions = s.world.body_of(s.world.batches()[-1].plan).decisions
-    s.expect(any(d.partition == refunds for d in decisions), "the records of a new partition are lost, unsaid")
+    s.expect(any(d.partition == REFUNDS for d in decisions), "the records of a new partition are lost, unsaid")
 
 
 def topic_is_created_between_two_looks(s: Scene) -> None:

@@ -55,8 +55,7 @@ def driver_is_overtaken_by_another_plan(s: Scene) -> None:
 def topic_is_recreated_before_the_read(s: Scene) -> None:
     s.do(s.one, "resolve")
     happenings.delete_topic(s.world, "returns")
-    s.world.new_topic("returns", 1)
-    happenings.produce(s.world, RETURNS, 1, 2, 3, 4, 5, 6)
+    s.create(RETURNS, 1, 2, 3, 4, 5, 6)
     s.do(s.one, "spark", "commit")
 
 
@@ -64,8 +63,7 @@ def topic_is_recreated_before_a_rewrite_reads(s: Scene) -> None:
     s.do(s.one)
     s.do(s.one, "resolve")
     happenings.delete_topic(s.world, "returns")
-    s.world.new_topic("returns", 1)
-    happenings.produce(s.world, RETURNS, 1, 2, 3, 4, 5, 6)
+    s.create(RETURNS, 1, 2, 3, 4, 5, 6)
     errors = s.do(s.one, "spark", "commit"), s.do(s.one)
     s.expect(None not in errors, f"a rewrite that has read another topic is green: {errors}")
 
@@ -73,8 +71,7 @@ def topic_is_recreated_before_a_rewrite_reads(s: Scene) -> None:
 def spark_alone_is_cleared_of_a_job_without_report(s: Scene) -> None:
     s.do(s.one)
     happenings.delete_topic(s.world, "returns")
-    s.world.new_topic("returns", 1)
-    happenings.produce(s.world, RETURNS, 1, 2, 3, 4, 5, 6)
+    s.create(RETURNS, 1, 2, 3, 4, 5, 6)
     s.expect(s.do(s.one, "spark", "commit") is not None, "a job that has read another topic is green")
 
 
@@ -136,8 +133,7 @@ def log_is_lost_by_window(s: Scene) -> None:
 def topic_is_recreated_between_windows(s: Scene) -> None:
     s.do(s.one)
     happenings.delete_topic(s.world, "returns")
-    s.world.new_topic("returns", 1)
-    happenings.produce(s.world, RETURNS, 12, 13, 14)
+    s.create(RETURNS, 12, 13, 14)
 
 
 def log_is_truncated_below_a_cut(s: Scene) -> None:

@@ -4,37 +4,34 @@ from __future__ import annotations
 
 from airflow_kafka_offsets.errors import PipelineDiffers
 from tests.model import happenings, people
-from tests.model.deployment import Pipeline
+from tests.model.deployment import Pipeline, Run
 from tests.model.scene import FIRST, Scene
 
 
-def log_is_an_older_copy(s: Scene) -> None:
+def older_copy(s: Scene, *later: Run) -> None:
+    """The log becomes what it was before these runs."""
     s.do(s.one)
     copy = dict(s.world.pipeline.store.objects)
-    s.more()
-    s.do(s.other)
+    for run in later:
+        s.more()
+        s.do(run)
     happenings.replace_log(s.world, copy)
+
+
+def log_is_an_older_copy(s: Scene) -> None:
+    older_copy(s, s.other)
     s.world.deletes = False
     s.expect(s.do(s.third, "resolve") is not None, "an older log is not noticed")
 
 
 def log_is_an_older_copy_by_two_batches(s: Scene) -> None:
     """The refusal says whose rows are to be deleted, also of batches that nobody remembers."""
-    s.do(s.one)
-    copy = dict(s.world.pipeline.store.objects)
-    for run in (s.other, s.third):
-        s.more()
-        s.do(run)
-    happenings.replace_log(s.world, copy)
+    older_copy(s, s.other, s.third)
     s.world.deletes = True
 
 
 def log_is_an_older_copy_that_only_the_table_knows(s: Scene) -> None:
-    s.do(s.one)
-    copy = dict(s.world.pipeline.store.objects)
-    s.more()
-    s.do(s.other)
-    happenings.replace_log(s.world, copy)
+    older_copy(s, s.other)
     s.world.pipeline.memory.clear()
     s.expect(s.do(s.third) is not None, "a driver of an older log writes")
 

@@ -1,10 +1,6 @@
-"""Stands for a PySpark job: ``reader_job.py OUTPUT IS_BROKEN TRY`` and the arguments of a plan.
-
-It waits while there is a file ``OUTPUT.gate``.
-"""
+"""Stands for a PySpark job: ``reader_job.py OUTPUT IS_BROKEN TRY`` and the arguments of a plan."""
 
 import sys
-import time
 from pathlib import Path
 
 from tests.airflow.reader import read_batch
@@ -12,7 +8,5 @@ from tests.airflow.reader import read_batch
 output, is_broken, number, *arguments = sys.argv[1:]
 with Path(f"{output}.jobs").open("a") as log:
     log.write(f"{arguments[1]}\n")
-while Path(f"{output}.gate").exists():
-    time.sleep(0.05)
 read_batch(arguments, output)
 sys.exit(is_broken == "True" and number == "1")
