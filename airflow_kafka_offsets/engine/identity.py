@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_kafka_offsets.engine.history import unfinished
 from airflow_kafka_offsets.engine.look import Look
 from airflow_kafka_offsets.engine.marks import marks_of
 from airflow_kafka_offsets.engine.state import Decided, Shard, Turn
@@ -164,16 +165,20 @@ def _unknown_batches(group_id: str | None, group: Committed, identity: Identity,
         newest = "no batch" if shard.newest is None else f"batch {shard.newest.plan.key}"
         who = {key: f"group {group_id!r}" if key in own else "Airflow" for key in keys}
         last = max("" if shard.newest is None else shard.newest.plan.key, f"{identity.bases[-1] + 1:010}")
-        of_shard = " AND kafka_batch LIKE '%-{}of{}-%'".format(*shard.log.shard) if shard.log.shard else ""
+        which = f"kafka_batch > '{last}'"
+        if shard.log.shard:
+            which += " AND kafka_batch LIKE '%-{}of{}-%'".format(*shard.log.shard)
+        for batch in () if shard.newest is None else unfinished(shard.log, shard.newest):
+            which += f" OR kafka_batch = '{batch.plan.key}'"  # it may have been committed since, and gets another key
         yield Difference(
             CheckpointBehind,
             "batch",
             keys,
             [
                 *(f"{who[key]} knows batch {key}, and the log ends with {newest}." for key in sorted(keys)),
-                f"The rows of all later batches are those with kafka_batch > '{last}'{of_shard}.",
+                f"The rows of all batches that were committed later are those with {which}.",
             ],
-            "The checkpoint location is an older copy. Restore the newest one; or delete the rows of these later "
+            "The checkpoint location is an older copy. Restore the newest one; or delete the rows of these "
             "batches from the output, then acknowledge: their records are read again.",
         )
 

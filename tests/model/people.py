@@ -37,7 +37,7 @@ THEMES = (
 MOST_ACTS = 25
 POSITIONS = re.compile(r"SpecificOffsets\((\{.*?\}\})\)")
 _HELD = re.compile(r"(\S+)-([0-9]+): group 'g' holds ([0-9]+),")
-_BEHIND = re.compile(r"kafka_batch > '(\S*)'(?: AND kafka_batch LIKE '%(-[0-9]+of[0-9]+-)%')?")
+_BEHIND = re.compile(r"kafka_batch > '(\S*)'(?: AND kafka_batch LIKE '%(-[0-9]+of[0-9]+-)%')?(.*)")
 _RESUME = re.compile(r"resume: (\{.*?\});")
 
 
@@ -179,7 +179,7 @@ def _forget_unknown_rows(world: World, error: Exception | None) -> None:
 
         forget(world, is_read_again)
     elif found := _BEHIND.search(str(error)):
-        forget(world, lambda row, key: key > found[1] and (found[2] or "-") in key)
+        forget(world, lambda row, key: (key > found[1] and (found[2] or "-") in key) or f"'{key}'" in found[3])
 
 
 # ── of their own accord ───────────────────────────────────────────────────────────────────────────────────────────────

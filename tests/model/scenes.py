@@ -57,6 +57,7 @@ _IN_SEQUENCE = (
     of_acts.group_was_moved,
     of_logs.log_is_an_older_copy,
     of_logs.log_is_an_older_copy_by_two_batches,
+    of_logs.log_is_an_older_copy_of_an_unfinished_batch,
     of_logs.log_is_an_older_copy_that_only_the_table_knows,
     of_logs.log_is_lost,
     of_logs.log_is_lost_behind_a_group,

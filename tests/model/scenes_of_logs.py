@@ -30,6 +30,19 @@ def log_is_an_older_copy_by_two_batches(s: Scene) -> None:
     s.world.deletes = True
 
 
+def log_is_an_older_copy_of_an_unfinished_batch(s: Scene) -> None:
+    """It was committed since; planned again, it gets another key."""
+    s.do(s.one)
+    s.more()
+    s.do(s.other, "resolve")
+    copy = dict(s.world.pipeline.store.objects)
+    s.do(s.other)
+    s.more()
+    s.do(s.third)
+    happenings.replace_log(s.world, copy)
+    s.world.deletes = True
+
+
 def log_is_an_older_copy_that_only_the_table_knows(s: Scene) -> None:
     older_copy(s, s.other)
     s.world.pipeline.memory.clear()

@@ -124,6 +124,7 @@ TWINS: dict[Kind, dict[str, Twin]] = {
         "an ended topic lives on on the new cluster": _without(log_identity.resume, "if at is not None and not identity.is_ended(at):", "if at is not None:", of_acts.topic_had_ended_before_the_cluster_was_replaced),
         "topics are not asked for again": _without(identity._topics, "look.confirm(names)", "pass", of_acts.topic_is_created_between_two_looks),
         "keys without random bits": Twin(((plans._new_key, "secrets.token_hex(6)", '"0" * 12'), (plans._new_key, "turn.log.shard", "None")), "losses"),
+        "rows of an unfinished batch of an older copy stay": _without(identity._unknown_batches, "unfinished(shard.log, shard.newest)", "()", of_logs.log_is_an_older_copy_of_an_unfinished_batch),
         "Airflow's memory is not asked": _without(identity._unknown_batches, "shard.memory is not None and", "False and", of_logs.log_is_an_older_copy),
         "memory is asked after the log": Twin(((turn._look_and_act, "Shard(log, memory, log.newest())", "(lambda newest: Shard(log, airflow.last_planned_key(), newest))(log.newest())"),), of_logs.another_run_plans_between_the_looks_at_memory_and_log),
         "a batch without records needs no job, whatever it had": _without(entries.Batch.has_records.fget, "any(plan.offsets for plan in self.plans)", "bool(self.plan.offsets)", of_logs.older_log_with_an_unfinished_batch_expires),
