@@ -10,6 +10,7 @@ are refused. Connections as in ``hourly_batch.py``, and Airflow variables (or th
 
 - ``kafka_offsets_backfill_topics``: topics to read, separated by commas (``orders``)
 - ``kafka_offsets_backfill_output``: the folder of the Delta table (``kafka-offsets/orders-by-hour`` at home)
+- ``kafka_offsets_spark_connect``: a connection to a Spark Connect server (none: the job is submitted)
 """
 
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from pathlib import Path
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets import Delta, Timestamp, kafka_spark_batch
+from airflow_kafka_offsets import Delta, KafkaSparkBatchOperator, Timestamp
 
 OUTPUT = str(Path.home() / "kafka-offsets" / "orders-by-hour")
 
@@ -31,10 +32,11 @@ with DAG(
     tags=["kafka", "spark", "backfill"],
     doc_md=__doc__,
 ):
-    kafka_spark_batch(
-        "orders",
+    KafkaSparkBatchOperator(
+        task_id="orders",
         topics="{{ var.value.get('kafka_offsets_backfill_topics', 'orders') }}",
         start=Timestamp(),
         end=Timestamp(),
         sink=Delta("{{ var.value.get('kafka_offsets_backfill_output', '" + OUTPUT + "') }}"),
+        spark_connect="{{ var.value.get('kafka_offsets_spark_connect', '') }}",
     )

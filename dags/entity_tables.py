@@ -9,6 +9,7 @@ variables (or their defaults):
 - ``kafka_offsets_customers_topic``: the connector's topic (``shop.public.customers``), in JSON
 - ``kafka_offsets_customers_group``: the consumer group (``customers-to-lake``)
 - ``kafka_offsets_customers``: the folder of both tables (``kafka-offsets/customers`` at home)
+- ``kafka_offsets_spark_connect``: a connection to a Spark Connect server (none: the job is submitted)
 """
 
 from datetime import UTC, datetime
@@ -42,4 +43,5 @@ with DAG(
         ),
         sink=Delta(TABLES + "/changes", evolve="add"),
         merge=Merge(TABLES + "/current", keys=["id"]),
+        spark_connect="{{ var.value.get('kafka_offsets_spark_connect', '') }}",
     )

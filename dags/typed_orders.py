@@ -11,6 +11,7 @@ variables (or their defaults):
 - ``kafka_offsets_json_group``: the consumer group (``typed-orders``)
 - ``kafka_offsets_table``: where the Delta table goes (``kafka-offsets/typed_orders`` at home); the bad records go into
   another one beside it
+- ``kafka_offsets_spark_connect``: a connection to a Spark Connect server (none: the job is submitted)
 """
 
 from datetime import UTC, datetime
@@ -46,4 +47,5 @@ with DAG(
             bad=BadRecords(Delta(TABLE + "_bad"), limit="5%"),
         ),
         sink=Delta(TABLE, partition_by=["day"], evolve="add"),
+        spark_connect="{{ var.value.get('kafka_offsets_spark_connect', '') }}",
     )

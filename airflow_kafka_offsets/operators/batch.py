@@ -55,7 +55,8 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
     :param rows: how records become rows; default: the columns of Spark's Kafka source.
     :param application: a PySpark job of your own, instead of ``sink``.
     :param spark: arguments of ``SparkSubmitBatchOperator`` (``conn_id``, ``conf``, ``packages``, …).
-    :param spark_connect: a connection to a Spark Connect server (``"spark_connect_default"``): no JVM is started.
+    :param spark_connect: a connection to a Spark Connect server (``"spark_connect_default"``): no JVM is started. Where
+        it is a template that renders to nothing, the job is submitted.
     :param merge: an entity table that committed batches are merged into: ``Merge("lake.customers", keys=["id"])``.
     :param partitions: as of ``CommitOffsetsOperator``.
     :param sensor: arguments of the sensor that waits by window (``idle_timeout``, ``poke_interval``, …), or in sequence
@@ -127,7 +128,7 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
     def _run(self, connected: Any, submitted: Any, of_job: Mapping[str, Any], context: Any) -> None:
         """Run the task that the group has for this step."""
         about: dict[str, Any] = {"task_id": self.task_id, "plan": self.plan, "default_args": self._defaults}
-        if self.spark_connect is not None:
+        if self.spark_connect:
             step = connected(conn_id=self.spark_connect, **about)
         else:
             given = {name: value for name, value in of_job.items() if value is not None}

@@ -1,5 +1,6 @@
 """The demo from its start to its end, or to a signal: everything that was started is stopped."""
 
+import json
 import os
 import signal
 import sys
@@ -23,12 +24,17 @@ from testbed.demo.orders import Orders
 from testbed.demo.shown import DemoFailed, Part, show, step
 from testbed.java import Java, JavaMissing, find_java
 from testbed.postgres import PostgresFailed
-from testbed.spark import SHORT_JOBS, spark_conf, spark_env, write_class_archive
+from testbed.spark import SHORT_JOBS, SMALL_QUERIES, spark_conf, spark_env, write_class_archive
+from testbed.spark_connect import SparkConnectServer
 from testbed.spark_killer import end_children
 from testbed.standalone import AirflowFailed
 from testbed.topics import Topics
 
 ROOT = Path(__file__).resolve().parents[2]
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
 TOPICS = ("orders", "json-orders", "customers", "hours")
 
 
@@ -46,7 +52,7 @@ def main(folder: Path = ROOT / ".demo") -> int:
             step(f"Java {java.major} at {java.home}")
             names = {of: f"kafka-offsets-demo-{run_id}-{of}" for of in TOPICS}
             kafka = stack.enter_context(_cluster(java, folder, names.values()))
-            environment = _environment(kafka, java, folder, names)
+            environment = _environment(kafka, java, folder, names, stack)
             airflow = DemoAirflow(folder, java, environment, stack)
             _play(Batches(kafka, names["orders"], folder / "orders", airflow))
             _play(Orders(kafka, names["json-orders"], folder / "typed_orders", airflow))
@@ -69,8 +75,8 @@ def _play(part: Part) -> None:
     show(part)
 
 
-def _environment(kafka: Topics, java: Java, folder: Path, names: dict[str, str]) -> dict[str, str]:
-    """Connections, variables of the DAGs, and Spark's settings."""
+def _environment(kafka: Topics, java: Java, folder: Path, names: dict[str, str], stack: ExitStack) -> dict[str, str]:
+    """Connections, variables of the DAGs, and Spark's settings. Part 1 submits its jobs, the others have a server."""
     variables = {
         "topics": names["orders"],
         "group": names["orders"],
@@ -83,13 +89,18 @@ def _environment(kafka: Topics, java: Java, folder: Path, names: dict[str, str])
         "customers": folder / "customers",
         "backfill_topics": names["hours"],
         "backfill_output": folder / "by_hour",
+        "spark_connect": "spark_connect_default",
     }
     step("An archive of Spark's classes, as a worker's image has it")
     with suppress(CalledProcessError):  # without it drivers take longer
         write_class_archive(spark_env(java))
-    spark = spark_conf([*jars.spark_jars(java, step), *jars.delta_jars(java, step)])
+    connectors = [*jars.spark_jars(java, step), *jars.delta_jars(java, step)]
+    spark = spark_conf(connectors)
+    step("Spark Connect: a server")
+    server = stack.enter_context(SparkConnectServer(java, connectors, {**SMALL_QUERIES, **DELTA}))
     return {
         **airflow_home.connections(kafka.client_config),
+        "AIRFLOW_CONN_SPARK_CONNECT_DEFAULT": json.dumps({"conn_type": "spark_connect", "host": server.remote}),
         **airflow_home.variables({f"kafka_offsets_{name}": str(value) for name, value in variables.items()}),
         **spark_env(java),
         **SHORT_JOBS,

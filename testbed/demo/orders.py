@@ -1,16 +1,19 @@
-"""Part 2: JSON orders, corrupt ones among them, into a Delta table by day, which gets a column more."""
+"""Part 2: JSON orders, corrupt ones among them, into a Delta table by day, which somebody rolls back."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+from deltalake import DeltaTable
+
 from testbed.checks import rows_of_delta
+from testbed.dag_runs import RunResult
 from testbed.demo.airflow import DemoAirflow
 from testbed.demo.shown import Claim, Row, step
 from testbed.topics import Topics
 
-PARTITIONS, FIRST, MORE = 3, 5_000, 2_000
+PARTITIONS, FIRST, MORE, LATER = 3, 5_000, 2_000, 1_000
 ONE_BAD_IN = 500
 WITH_DISCOUNT = "id BIGINT, amount DECIMAL(10,2), at TIMESTAMP, discount DECIMAL(10,2)"
 
@@ -25,9 +28,19 @@ class Orders:
         step(f"Topic {self.topic}: orders as JSON, one in {ONE_BAD_IN} is corrupt")
         self.kafka.create_topic(self.topic, PARTITIONS)
         self._produce(FIRST)
-        self._run("9: orders into a Delta table", {})
+        self._run("6: orders into a Delta table")
+        table = DeltaTable(self.table)
+        before = table.version()
         self._produce(MORE, discount="0.50")
-        self._run("10: a column is added", {"schema": WITH_DISCOUNT})
+        added = self._run("7: a column is added", WITH_DISCOUNT)
+        step("  Somebody rolls the table back")
+        table.restore(before)
+        self._produce(LATER)
+        self._run("8: the table has lost rows", WITH_DISCOUNT, "failed")
+        step("  Refused, and nothing was written. It names run 7's batch: that run is cleared")
+        self.airflow.clear("7", "typed_orders", added.run_id, "orders")
+        self._count("7, cleared: its rows are back")
+        self._run("9: the batch that was refused", WITH_DISCOUNT)
 
     def claims(self) -> list[Claim]:
         rows, bad = rows_of_delta(self.table), self._bad()
@@ -54,10 +67,14 @@ class Orders:
         self.produced += values
         self.kafka.produce_many(self.topic, count, partitions=PARTITIONS, value=lambda n: values[n])
 
-    def _run(self, title: str, conf: dict[str, object]) -> None:
-        self.airflow.run(title, "typed_orders", conf)
+    def _run(self, title: str, schema: str | None = None, state: str = "success") -> RunResult:
+        result = self.airflow.run(title, "typed_orders", {"schema": schema} if schema else {}, state)
+        self._count(title)
+        return result
+
+    def _count(self, title: str) -> None:
         rows = rows_of_delta(self.table)
-        columns = ", ".join(name for name in rows[-1] if not name.startswith("kafka"))
+        columns = ", ".join(dict.fromkeys(name for row in rows for name in row if not name.startswith("kafka")))
         self.rows.append((title, f"{len(self.produced):,}", f"{len(rows):,}", str(self._bad()), columns))
 
     def _bad(self) -> int:
