@@ -124,7 +124,7 @@ class Answers:
 
 
 class LookAgain(Exception):
-    """The log is newer than the answers of the cluster."""
+    """The log, or the cluster itself, is newer than the answers of the cluster."""
 
 
 class Look(Answers):
@@ -136,13 +136,19 @@ class Look(Answers):
 
     @cached_property
     def description(self) -> ClusterDescription:
-        """The existing part of the subscription; :meth:`require_topics` names the missing one."""
+        """The existing part of the subscription; :meth:`require_topics` names the missing one.
+
+        :raises LookAgain: a topic of single partitions is re-created between the two looks at it.
+        """
         subscription = self.request.subscription
         if isinstance(subscription, TopicList):
             subscription = replace(subscription, all_exist=False)
         found = self.kafka.describe(subscription)
-        is_whole = not isinstance(subscription, PartitionSet)  # else other partitions are not in it
-        return self.know(found) if is_whole else found
+        if not isinstance(subscription, PartitionSet):
+            return self.know(found)
+        if self.describe(found.topics).topic_ids != found.topic_ids:  # the topics as a whole
+            raise LookAgain
+        return found
 
     def confirm(self, topics: Iterable[str]) -> None:
         """Ask once more for topics whose ids the log does not have: it may know of newer ones.

@@ -91,15 +91,10 @@ class Decided:
         found: dict[TopicPartition, tuple[Offset, int]] = {}
         if unfinished is not None:
             for plan in unfinished.plans:
-                new = log.body_of(unfinished, plan).resume_from
-                found = {
-                    tp: (at, plan.identity) for tp, at in new.items() if not self._is_known(position, tp, at)
-                } | found
+                for tp, at in log.body_of(unfinished, plan).resume_from.items():
+                    if not self.identity.is_ended(self.identity.on_its_cluster(tp, at, plan.identity)):
+                        found.setdefault(tp, (at, plan.identity))
         return self.resumed_from(log, position, under, log_end, found)
-
-    def _is_known(self, position: Offsets, tp: TopicPartition, at: Offset) -> bool:
-        """Whether an offset of a plan is of the topic that the position has, or of one that has ended."""
-        return self.identity.is_ended(at) or (tp in position and not self.identity.is_ended(position[tp]))
 
     def resumed_from(
         self,

@@ -119,6 +119,15 @@ class Identity:
     def is_ended(self, offset: Offset) -> bool:
         return offset.topic_id is not None and offset.topic_id in self.ended
 
+    def on_its_cluster(self, tp: TopicPartition, at: Offset, under: int) -> Offset:
+        """An offset means the same on a new cluster, in the topics that were found when it was named.
+
+        :param under: the number of the identity that the offset is of.
+        """
+        if under >= self.cluster_at or self.is_ended(at):  # it had ended before the cluster was replaced
+            return at
+        return Offset(at.offset, None, self.topics.get(tp.topic, at.topic_id))
+
     def skipped(self, tp: TopicPartition, topic_id: str | None) -> list[OffsetRange]:
         return [OffsetRange(s.start, s.end) for s in self.skips if (s.partition, s.topic_id) == (tp, topic_id)]
 
@@ -152,16 +161,10 @@ def resume(
         return Resumed(dict(before), ())  # as most often: no partition has to be looked at
     position, decisions = dict[TopicPartition, Offset](), list[Decision]()
 
-    def on_this_cluster(tp: TopicPartition, at: Offset, named_under: int) -> Offset:
-        """Offsets mean the same on a new cluster, in the topics that were found when it was named."""
-        if named_under >= identity.cluster_at:
-            return at
-        return Offset(at.offset, None, identity.topics.get(tp.topic, at.topic_id))
-
     for tp in sorted({*before, *found, *starts}):
         start, at, under = starts.get(tp), before.get(tp), planned_under
-        if at is not None and not identity.is_ended(at):  # else it had ended before the cluster was replaced
-            at = on_this_cluster(tp, at, under)
+        if at is not None:
+            at = identity.on_its_cluster(tp, at, under)
         if at is not None and identity.is_ended(at):
             end = log_end(tp)
             if end is None or end > at.offset:
@@ -170,9 +173,9 @@ def resume(
         is_unread = at is None and tp in found
         if is_unread:
             at, under = found[tp]
-            at = on_this_cluster(tp, at, under)
+            at = identity.on_its_cluster(tp, at, under)
         if start is not None and start.identity > under and start.topic_id not in identity.ended:
-            to = on_this_cluster(tp, Offset(start.offset, None, start.topic_id), start.identity)
+            to = identity.on_its_cluster(tp, Offset(start.offset, None, start.topic_id), start.identity)
             is_same = at is not None and at.topic_id == to.topic_id
             if at is None or not is_same or to.offset > at.offset or start.allow_duplicates or is_unread:
                 if at is not None and is_same and (to.offset > at.offset or (to.offset < at.offset and not is_unread)):

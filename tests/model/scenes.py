@@ -43,6 +43,8 @@ _IN_SEQUENCE = (
     of_acts.reset_beside_a_plan_of_a_topic_that_ends,
     of_acts.reset_skips_records_of_a_new_partition,
     of_acts.re_created_topic_is_planned_again,
+    of_acts.re_created_topic_of_a_new_cluster_is_planned_again,
+    of_acts.topic_is_re_created_between_two_looks,
     of_acts.new_partition_of_an_unfinished_batch_on_a_new_cluster,
     of_acts.cleared_run_of_an_output_that_is_left,
     of_acts.topic_of_the_new_cluster_is_recreated,

@@ -139,6 +139,27 @@ def re_created_topic_is_planned_again(s: Scene) -> None:
     s.expect(lost == [(0, 2)], f"records of the new topic are lost, unsaid: {decisions}")
 
 
+def re_created_topic_of_a_new_cluster_is_planned_again(s: Scene) -> None:
+    """The position is of the old cluster; the topic was re-created on the new one, where no batch is committed."""
+    s.do(s.one)
+    happenings.migrate(s.world)
+    s.do(s.act(acknowledge={"cluster": "Y"}), "resolve")
+    re_created_topic_is_planned_again(s)
+
+
+def topic_is_re_created_between_two_looks(s: Scene) -> None:
+    """A run that reads single partitions looks at them, and then at their topics."""
+    s.do(s.one)
+    s.world.asks = {"topics": {"returns": [0]}}
+    program = s.go(s.start(s.other), "describe", times=2)
+    happenings.delete_topic(s.world, "returns")
+    s.create(RETURNS, *range(9))
+    s.go(program)
+    s.do(s.other)
+    s.world.asks = {}
+    s.expect(s.rows() == 24, f"{s.rows()} rows of 15 records, and of 9 of the topic that was re-created")
+
+
 def new_partition_of_an_unfinished_batch_on_a_new_cluster(s: Scene) -> None:
     s.do(s.one)
     s.create(REFUNDS, 1, 2, 3)

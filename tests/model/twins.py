@@ -13,6 +13,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from airflow_kafka_offsets.engine import (
@@ -119,11 +120,13 @@ TWINS: dict[Kind, dict[str, Twin]] = {
         "a plan again forgets where new partitions started": _without(sequence.plan_sequence, "*head)", "head.committed)", of_acts.new_partition_is_planned_again),
         "a topic of an unfinished batch is hidden by a reset": _without(identity._topics, '(tp, at.topic_id or "")', '(tp, "")', of_acts.reset_beside_a_plan_of_a_topic_that_ends),
         "new partitions of an unfinished batch are not known to a reset": _without(log_identity.resume, "is_unread = at is None and tp in found", "is_unread = False", of_acts.reset_skips_records_of_a_new_partition),
-        "topics of another cluster are found by name later": _without(log_identity.resume, "identity.topics.get(tp.topic, at.topic_id)", "None", of_acts.topic_of_the_new_cluster_is_recreated),
+        "topics of another cluster are found by name later": _without(log_identity.Identity.on_its_cluster, "self.topics.get(tp.topic, at.topic_id)", "None", of_acts.topic_of_the_new_cluster_is_recreated),
         "topics of another cluster are those of the act's subscription": _without(acts.decide, "{*known, *body.starts, *look.description.partitions}", "look.description.partitions", of_acts.cluster_is_named_by_a_run_that_subscribes_to_less),
-        "an ended topic lives on on the new cluster": _without(log_identity.resume, "if at is not None and not identity.is_ended(at):", "if at is not None:", of_acts.topic_had_ended_before_the_cluster_was_replaced),
+        "an ended topic lives on on the new cluster": _without(log_identity.Identity.on_its_cluster, " or self.is_ended(at)", "", of_acts.topic_had_ended_before_the_cluster_was_replaced),
         "topics are not asked for again": _without(identity._topics, "look.confirm(names)", "pass", of_acts.topic_is_created_between_two_looks),
         "keys without random bits": Twin(((plans._new_key, "secrets.token_hex(6)", '"0" * 12'), (plans._new_key, "turn.log.shard", "None")), "losses"),
+        "an unfinished batch's new topic starts anew": _without(state.Decided.resumed, "not self.identity.is_ended(self.identity.on_its_cluster(tp, at, plan.identity))", "tp not in position", of_acts.re_created_topic_of_a_new_cluster_is_planned_again),
+        "single partitions are looked at twice": _without(look.Look.description.func, "if self.describe(found.topics).topic_ids != found.topic_ids:", "if False:", of_acts.topic_is_re_created_between_two_looks),
         "rows of an unfinished batch of an older copy stay": _without(identity._unknown_batches, "unfinished(shard.log, shard.newest)", "()", of_logs.log_is_an_older_copy_of_an_unfinished_batch),
         "Airflow's memory is not asked": _without(identity._unknown_batches, "shard.memory is not None and", "False and", of_logs.log_is_an_older_copy),
         "memory is asked after the log": Twin(((turn._look_and_act, "Shard(log, memory, log.newest())", "(lambda newest: Shard(log, airflow.last_planned_key(), newest))(log.newest())"),), of_logs.another_run_plans_between_the_looks_at_memory_and_log),
@@ -183,6 +186,8 @@ def _edited(function: Any, edits: list[Edit]) -> Any:
     scope = dict(function.__globals__)
     exec(compile("from __future__ import annotations\n" + source, function.__code__.co_filename, "exec"), scope)
     edited = scope[function.__name__]
+    if isinstance(edited, cached_property):
+        return edited.func
     return edited.fget if isinstance(edited, property) else edited
 
 
