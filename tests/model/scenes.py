@@ -76,6 +76,7 @@ _BY_WINDOW = (
     of_batches.log_is_lost_by_window,
     of_batches.topic_is_recreated_between_windows,
     of_batches.log_is_truncated_below_a_cut,
+    of_logs.log_is_an_older_copy_of_an_unfinished_window,
 )
 _WITHOUT_REPORTS = (
     of_batches.spark_alone_is_cleared_of_a_job_without_report,

@@ -43,6 +43,20 @@ def log_is_an_older_copy_of_an_unfinished_batch(s: Scene) -> None:
     s.world.deletes = True
 
 
+def log_is_an_older_copy_of_an_unfinished_window(s: Scene) -> None:
+    s.world.clock = 50
+    for tp in s.world.partitions:
+        happenings.produce(s.world, tp, 12, 13, 25, 26)
+    s.do(s.one)
+    second, third = (s.world.new_run(name, window=window)[0] for name, window in (("w2", (10, 20)), ("w3", (20, 30))))
+    s.do(second, "resolve")
+    copy = dict(s.world.pipeline.store.objects)
+    s.do(second)
+    s.do(third)
+    happenings.replace_log(s.world, copy)
+    s.world.deletes = True
+
+
 def log_is_an_older_copy_that_only_the_table_knows(s: Scene) -> None:
     older_copy(s, s.other)
     s.world.pipeline.memory.clear()
