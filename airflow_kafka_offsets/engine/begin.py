@@ -18,7 +18,7 @@ from airflow_kafka_offsets.acts import Acknowledged
 from airflow_kafka_offsets.engine.look import Look
 from airflow_kafka_offsets.engine.marks import marks_of
 from airflow_kafka_offsets.engine.sequence import refuse_losses
-from airflow_kafka_offsets.engine.surroundings import Airflow
+from airflow_kafka_offsets.engine.surroundings import Airflow, Planned
 from airflow_kafka_offsets.engine.ways import ways_on
 from airflow_kafka_offsets.errors import ActRefused, CheckpointLost, clean_text
 from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition, values_by_topic
@@ -32,18 +32,18 @@ from airflow_kafka_offsets.times import iso
 
 
 def begin(
-    request: Request, run: RunKey, look: Look, log: PipelineLog, airflow: Airflow, memory: str | None
+    request: Request, run: RunKey, look: Look, log: PipelineLog, airflow: Airflow, memory: Planned | None
 ) -> Identity | None:
     """Create the first identity. ``None``: another run did so first.
 
-    :param memory: the key that Airflow remembers.
+    :param memory: what Airflow remembers.
     :raises CheckpointLost: Airflow or the group knows earlier batches, and no act accepts their loss.
     :raises RefusedError: the first batch would be refused; nothing was written.
     """
     act = request.act
     named = act.acknowledge if act is not None and act.after == 0 and act.acknowledge is not None else Acknowledged()
     marks, by_window = marks_of(look.group), request.window is not None
-    known = {mark.batch for mark in marks.values()} | ({memory} if memory else set())
+    known = {mark.batch for mark in marks.values()} | ({memory.key} if memory else set())
     if not known <= {*named.batch} or (by_window and named.batch and named.windows_from is None):
         _refuse_lost(request, run, look, log, airflow, known | {*named.batch})
     if act is not None and not named.batch:

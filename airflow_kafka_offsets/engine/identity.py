@@ -158,9 +158,9 @@ def _unknown_batches(group_id: str | None, group: Committed, identity: Identity,
     """Batches of this pipeline that Airflow or the group knows and the log lacks: it is an older copy."""
     own = {mark.batch for tp, mark in marks_of(group).items()
            if shard.has(tp) and mark.pipeline == shard.log.pipeline_id}  # fmt: skip
-    keys = {key for key in own if not shard.knows(key, identity.bases, committed=True)}
-    if shard.memory is not None and not shard.knows(shard.memory, identity.bases, committed=False):
-        keys.add(shard.memory)
+    keys = {key for key in own if not shard.knows(key, identity.bases)}
+    if shard.memory is not None and not shard.knows(shard.memory.key, identity.bases, shard.memory.plan_id):
+        keys.add(shard.memory.key)
     if keys := keys - {*identity.batches}:
         newest = "no batch" if shard.newest is None else f"batch {shard.newest.plan.key}"
         who = {key: f"group {group_id!r}" if key in own else "Airflow" for key in keys}
@@ -175,7 +175,10 @@ def _unknown_batches(group_id: str | None, group: Committed, identity: Identity,
             "batch",
             keys,
             [
-                *(f"{who[key]} knows batch {key}, and the log ends with {newest}." for key in sorted(keys)),
+                *(
+                    f"{who[key]} knows more of batch {key} than this log, which ends with {newest}."
+                    for key in sorted(keys)
+                ),
                 f"The rows of all batches that were committed later are those with {which}.",
             ],
             "The checkpoint location is an older copy. Restore the newest one; or delete the rows of these "

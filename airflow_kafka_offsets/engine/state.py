@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from airflow_kafka_offsets.engine.look import Look, is_of_shard
-from airflow_kafka_offsets.engine.surroundings import Airflow
+from airflow_kafka_offsets.engine.surroundings import Airflow, Planned
 from airflow_kafka_offsets.engine.ways import WayOn, ways_on
 from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
 from airflow_kafka_offsets.log.entries import Batch, digits_of
@@ -29,12 +29,12 @@ from airflow_kafka_offsets.request import Request
 class Shard:
     """One shard's log; a pipeline without ``shard=`` has one.
 
-    :ivar memory: the key that Airflow remembers, read before the log.
+    :ivar memory: what Airflow remembers, read before the log.
     :ivar newest: the newest batch of the log.
     """
 
     log: PipelineLog
-    memory: str | None
+    memory: Planned | None
     newest: Batch | None
 
     @cached_property
@@ -45,8 +45,11 @@ class Shard:
     def has(self, tp: TopicPartition) -> bool:
         return is_of_shard(tp, self.log.shard)
 
-    def knows(self, key: str, bases: Sequence[int], *, committed: bool) -> bool:
-        """Whether the log has the batch with this key. Most often it is the newest one, or the one before."""
+    def knows(self, key: str, bases: Sequence[int], plan_id: str | None = None) -> bool:
+        """Whether the log has the batch with this key. Most often it is the newest one, or the one before.
+
+        :param plan_id: of a plan that the log must have; ``None``: the batch must be committed.
+        """
         before = None if self.newest is None else self.newest.plan.before
         if before is not None and before.key == key:
             return True
@@ -54,7 +57,7 @@ class Shard:
             if self.newest is not None and 1 <= number <= self.newest.number:
                 batch = self.newest if number == self.newest.number else self.log.batch(number)
                 if batch is not None and batch.plan.key == key:
-                    return batch.is_committed or not committed
+                    return batch.is_committed if plan_id is None else plan_id in {p.plan_id for p in batch.plans}
         return False
 
 

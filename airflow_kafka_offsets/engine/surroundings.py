@@ -11,9 +11,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from airflow_kafka_offsets.kafka_values import RunKey
+
+
+class Planned(NamedTuple):
+    """What a task planned last: the key of its batch, and the plan's id."""
+
+    key: str
+    plan_id: str
 
 
 class Airflow(Protocol):
@@ -22,8 +29,8 @@ class Airflow(Protocol):
     def is_running(self, run: RunKey) -> bool:
         """Whether one of the run's tasks from resolve to commit is running, or waits for a retry."""
 
-    def last_planned_key(self) -> str | None:
-        """The key of the batch that this task planned or retried last, by its XComs; ``None``: not known."""
+    def last_planned(self) -> Planned | None:
+        """What this task planned or retried last, by its XComs; ``None``: not known."""
 
     def triggering_user(self) -> str | None:
         """Who triggered this run; ``None``: a schedule, or not known."""
@@ -41,7 +48,7 @@ class NoAirflow:
     def is_running(self, run: RunKey) -> bool:
         return False
 
-    def last_planned_key(self) -> str | None:
+    def last_planned(self) -> Planned | None:
         return None
 
     def triggering_user(self) -> str | None:

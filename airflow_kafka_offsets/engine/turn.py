@@ -78,7 +78,7 @@ def _look_and_act(
     """One turn. ``None``: the identity is new, or another writer appended first; retry."""
     by_window = request.window is not None
     bound = None if by_window else log.batch_of(run)
-    memory, _ = airflow.last_planned_key(), look.group  # both before the log
+    memory, _ = airflow.last_planned(), look.group  # both before the log
     identity = log.identity() or begin(request, run, look, log, airflow, memory)
     if identity is None:
         return None

@@ -18,6 +18,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_kafka_offsets.clock import now_ms
+from airflow_kafka_offsets.engine.surroundings import Planned
 from airflow_kafka_offsets.errors import RefusedError, RequestError
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.request import RunContext
@@ -98,8 +99,8 @@ class AirflowOf:
         states = ti.get_task_states(dag_id=run.dag_id, run_ids=[run.run_id]).get(run.run_id, {})
         return any(does_batch(instance) and state not in _ENDED for instance, state in states.items())
 
-    def last_planned_key(self) -> str | None:
-        """The key of the last batch that this task planned or retried for this pipeline, as its XComs say.
+    def last_planned(self) -> Planned | None:
+        """What this task planned or retried last for this pipeline, as its XComs say.
 
         ``None``: there is none, or its XCom was purged. Airflow looks at runs up to this run's date.
         """
@@ -110,7 +111,8 @@ class AirflowOf:
             )
         except FileNotFoundError:  # an XCom backend's object that was deleted
             return None
-        return planned["key"] if planned and planned["pipeline"] == self.pipeline_id else None
+        is_own = planned and planned["pipeline"] == self.pipeline_id
+        return Planned(planned["key"], planned["plan_id"]) if is_own else None
 
     def triggering_user(self) -> str | None:
         """Who triggered the run, by hand or by the API."""

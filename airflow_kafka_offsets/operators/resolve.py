@@ -268,7 +268,7 @@ def resolve_batch(task: ResolveStartupOffsetsOperator, context: Any) -> Resolved
     push(key=PLAN_XCOM, value=task.plan)
     push(key="batch_key", value=work.key)
     if not work.batch.is_committed:  # what a clear writes again is not the newest batch
-        push(key=PLANNED_XCOM, value={"pipeline": given["pipeline"], "key": work.key})
+        push(key=PLANNED_XCOM, value={name: given[name] for name in ("pipeline", "key", "plan_id")})
     return work
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.engine.commit import Committed, commit
+from airflow_kafka_offsets.engine.surroundings import Planned
 from airflow_kafka_offsets.engine.turn import resolve
 from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
 from airflow_kafka_offsets.errors import KafkaOffsetsError
@@ -48,20 +49,20 @@ def committed(cluster: InMemoryCluster) -> dict[int, int]:
 
 @dataclass
 class AirflowOfTests:
-    """Which runs are running, and the last key that the task has planned.
+    """Which runs are running, and what the task has planned last.
 
     :ivar jobs: the job object of its task.
     """
 
     running: set[str] = field(default_factory=set)
-    planned: str | None = None
+    planned: Planned | None = None
     user: str | None = "maria"
     jobs: Mapping[str, Any] | None = None
 
     def is_running(self, run: RunKey) -> bool:
         return run.run_id in self.running
 
-    def last_planned_key(self) -> str | None:
+    def last_planned(self) -> Planned | None:
         return self.planned
 
     def triggering_user(self) -> str | None:
@@ -114,7 +115,7 @@ class Pipeline:
         kafka: Cluster = self.cluster
         done = resolve(want, self.run(run), PipelineLog(self.store, want.pipeline_id), kafka, self.airflow)
         if isinstance(done, ResolvedBatch) and not done.batch.is_committed and self.remembers:
-            self.airflow.planned = done.key
+            self.airflow.planned = Planned(done.key, done.batch.plan.plan_id)
         return done
 
     def act(self, run: str | None = None, *, after: int, reason: str = "why", **acts: Any) -> ResolvedBatch | NoBatch:

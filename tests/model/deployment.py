@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_offsets.engine.surroundings import Planned
 from airflow_kafka_offsets.engine.work import PlanReference, ResolvedBatch
 from airflow_kafka_offsets.kafka_values import RunKey
 from airflow_kafka_offsets.log.entries import Batch
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 class Pipeline:
     """A deployment of the DAG: in one environment, with one checkpoint location.
 
-    :ivar memory: the keys that Airflow remembers, by ``pipeline_id`` with shard.
+    :ivar memory: what Airflow remembers, by ``pipeline_id`` with shard.
     """
 
     name: str
@@ -31,7 +32,7 @@ class Pipeline:
     shards: int = 1
     start: Any = "earliest"
     group: str | None = None
-    memory: dict[str, str] = field(default_factory=dict)
+    memory: dict[str, Planned] = field(default_factory=dict)
 
     def logs(self, store: MemoryStore | None = None) -> list[PipelineLog]:
         return PipelineLog(store or self.store.view, self.name).of_shards(self.shards)
@@ -73,7 +74,7 @@ class AirflowOf:
     def is_running(self, run: RunKey) -> bool:
         return f"{run.run_id}.{max(run.map_index, 0)}" in self.world.alive
 
-    def last_planned_key(self) -> str | None:
+    def last_planned(self) -> Planned | None:
         return self.run.pipeline.memory.get(self.pipeline_id)
 
     def triggering_user(self) -> str | None:

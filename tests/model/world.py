@@ -21,6 +21,7 @@ from airflow_kafka_offsets.engine.commit import commit, needs_job
 from airflow_kafka_offsets.engine.dry_run import resolve_and_compare
 from airflow_kafka_offsets.engine.identity import Decided
 from airflow_kafka_offsets.engine.look import Answers
+from airflow_kafka_offsets.engine.surroundings import Planned
 from airflow_kafka_offsets.engine.turn import resolve
 from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
 from airflow_kafka_offsets.errors import KafkaOffsetsError, StoreDamaged, WindowRefused
@@ -331,7 +332,7 @@ class World:
                 run.given = work.given(job=run.job.digest if self.has_reports else None)
                 run.task = "spark" if run.given.starts_job else "commit"
                 if not run.given.is_rewrite:
-                    run.pipeline.memory[work.log.pipeline_id] = work.key
+                    run.pipeline.memory[work.log.pipeline_id] = Planned(work.key, work.batch.plan.plan_id)
             case NoBatch():
                 run.task = "done"
                 self.alive.discard(run.name)

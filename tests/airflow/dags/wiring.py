@@ -78,7 +78,8 @@ class RememberingResolve(ResolveStartupOffsetsOperator):
 
     def execute(self, context: Any) -> Any:
         airflow = AirflowOf(context, self.pipeline_id or "", run_key(context, self.task_id), (), self.job_object)
-        context["ti"].xcom_push(key="remembered", value=airflow.last_planned_key())
+        planned = airflow.last_planned()
+        context["ti"].xcom_push(key="remembered", value=planned and planned.key)
         return super().execute(context)
 
 
