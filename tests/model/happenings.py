@@ -279,6 +279,8 @@ def kill_all(world: World) -> None:
 
 def replace_log(world: World, copy: dict[str, bytes] | None) -> None:
     world.counts["lost log" if copy is None else "older log"] += 1
+    in_tables = {row.place for keys in world.tables.rows.values() for rows in keys.values() for row in rows}
+    world.spoilt |= world.deleted - in_tables  # a person has made way for an act that is never carried out
     pipeline, then = world.pipeline, {}
     for log in pipeline.logs():
         for batch in batches_in(log):

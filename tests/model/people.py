@@ -144,6 +144,7 @@ def forget(world: World, is_forgotten: Any) -> None:
             rows = [row for row in keys[key] if is_forgotten(row, key)]
             if world.deletes and rows:
                 keys[key] = [row for row in keys[key] if row not in rows]
+                world.deleted |= {row.place for row in rows}
                 if not keys[key]:
                     del keys[key]
                 for version in world.tables.versions[output]:

@@ -56,6 +56,7 @@ class World:
     :ivar origins: by topic id: the topic of X that has the records.
     :ivar records: their times; ``hidden``: of aborted transactions, where readers do not see them.
     :ivar started: where the pipeline has to begin with each (origin, partition).
+    :ivar deleted: places of rows that people have deleted, because they are read again.
     :ivar spoilt: places that may be missing; ``twice``: how much more often a record may be there, as people allow.
     :ivar unfair: origins of topics re-created before a migration, which nobody can notice.
     :ivar named: offsets of the group that people have named.
@@ -108,6 +109,7 @@ class World:
         self.known: set[tuple[str, TopicPartition]] = set()
         self.before_first: dict[tuple[str, TopicPartition], int] = {}
         self.spoilt: set[Place] = set()
+        self.deleted: set[Place] = set()
         self.torn: set[str] = set()
         self.counted: set[tuple[str, str, Row]] = set()
         self.twice: Counter[Row] = Counter()
