@@ -69,11 +69,12 @@ class SparkKiller:
 
 
 def spark_drivers() -> list[psutil.Process]:
-    """The Java processes of `spark-submit` below this process."""
+    """The Java processes of `spark-submit` below this process, without a Spark Connect server."""
     found = []
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
-            if any("org.apache.spark.deploy.SparkSubmit" in word for word in process.cmdline()):
+            words = " ".join(process.cmdline())
+            if "org.apache.spark.deploy.SparkSubmit" in words and "SparkConnectServer" not in words:
                 found.append(process)
     return found
 
