@@ -56,7 +56,7 @@ class Shard:
         for number in {digits_of(key) - base for base in bases}:
             if self.newest is not None and 1 <= number <= self.newest.number:
                 batch = self.newest if number == self.newest.number else self.log.batch(number)
-                if batch is not None and batch.plan.key == key:
+                if batch is not None and key in {plan.key for plan in batch.plans}:
                     return batch.is_committed if plan_id is None else plan_id in {p.plan_id for p in batch.plans}
         return False
 

@@ -62,7 +62,8 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
     :param sensor: arguments of the sensor that waits by window (``idle_timeout``, ``poke_interval``, …), or in sequence
         for the topics, where it is given; ``False``: do not wait.
     :param wait_timeout: how long to wait for the window; default: ``idle_timeout`` and ten minutes.
-    :param retries: default: those of ``default_args``, else of Airflow's configuration, else 2.
+    :param retries: default: those of ``default_args``, else of Airflow's configuration, else 2. A mapped operator has no
+        such default: give them.
     """
 
     template_fields = (*ResolveStartupOffsetsOperator.template_fields, "spark", "spark_connect")
@@ -109,6 +110,9 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
         wait = self._wait()
         found_in(event, 0 if wait is None else wait.timeout)
         return self._do_batch(context)
+
+    def _tasks_of_batch(self) -> set[str]:
+        return {self.task_id}
 
     def on_kill(self) -> None:
         if self._step is not None:

@@ -103,8 +103,8 @@ class SparkConnectBatchOperator(BatchTask, BaseOperator):
         return handed_over(given.kafka_config_id, configured, cluster_mode=False)
 
     def _shares_session(self, given: PlanReference) -> str:
-        """Windows are written at the same time, and a session has one set of settings: each has its own."""
-        return f"{given.pipeline}/{given.key}" if given.window else given.pipeline
+        """Windows and rewrites run side by side, and a session has one set of settings: each has its own."""
+        return f"{given.pipeline}/{given.key}" if given.window or given.is_rewrite else given.pipeline
 
     @contextmanager
     def _session(self, given: PlanReference) -> Iterator[Any]:

@@ -194,7 +194,8 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
 
     @property
     def _attempted(self) -> str:
-        return f"{self.plan['arguments'][1]}:{self._clears}"
+        """One task may submit the batch's job and a merge."""
+        return f"{os.path.basename(self.application)}:{self.plan['arguments'][1]}:{self._clears}"
 
 
 def memory_settings(configured: Mapping[str, str], options: str) -> dict[str, str]:

@@ -64,6 +64,6 @@ class Commits:
         for base in self.plan.bases:
             number = int(key[:10]) - base if key[:10].isdecimal() else 0
             entries = entries_of(self.store, self.pipeline, number)[1] if number > 0 else {}
-            if entries and entries[1]["key"] == key:
+            if any(entry.get("key") == key for entry in entries.values()):
                 return entries
         return {}

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from airflow_kafka_offsets.spark.attempts import entries_of
@@ -18,19 +18,15 @@ from airflow_kafka_offsets.spark.errors import OutputLost, StoreUnavailable
 from airflow_kafka_offsets.spark.plan import Plan, read_plan
 from airflow_kafka_offsets.spark.store import Store
 
-MOST = 50
-"""As far back the log is searched for batches that are missing, too."""
+STEP = 50
+"""So many batches are looked for at a time, until one of them is there."""
 
 
 def name_lost(
-    error: OutputLost,
-    committed: Sequence[tuple[str, Plan | None]],
-    there: Collection[str],
-    is_readable: Callable[[Plan], bool],
-    plan: Plan,
+    error: OutputLost, lost: Mapping[str, Plan | None], is_readable: Callable[[Plan], bool], plan: Plan
 ) -> OutputLost:
     """The error with all batches that are missing, and whether Kafka has their records."""
-    lost = {key: p for key, p in committed if key not in there} or {str(plan.expects): None}
+    lost = lost or {str(plan.expects): None}
     listed = "; ".join(f"{key}, whose records Kafka {_has(p, is_readable)}" for key, p in lost.items())
     act = plan.conf(acknowledge={"rows": [*lost]})
     remedy = f"Restore the table; or clear the runs of these batches, oldest first; or give up just these rows: {act}"
@@ -41,12 +37,29 @@ def _has(plan: Plan | None, is_readable: Callable[[Plan], bool]) -> str:
     return "may have" if plan is None else "has" if is_readable(plan) else "has no more"
 
 
-def committed_batches(store: Store, pipeline: str, plan: Plan, output: str) -> Iterator[tuple[str, Plan | None]]:
-    """Keys of earlier batches that are committed with rows into this output, oldest first, and what they read.
+def missing_batches(
+    store: Store, pipeline: str, plan: Plan, output: str, present: Callable[[Sequence[str]], Collection[str]]
+) -> dict[str, Plan | None]:
+    """Keys of earlier batches that are committed with rows into this output, which lacks them, oldest first.
+
+    The log is searched backwards, until a step of it has a batch that is there.
 
     :param pipeline: its folder.
+    :param present: which of these keys are there.
+    :returns: with what the newest ``STEP`` batches have read; ``None``: not known.
     """
-    for number in range(max(1, plan.number - MOST), plan.number):
+    missing: dict[str, Plan | None] = {}
+    for end in range(plan.number, 1, -STEP):
+        step = dict(_committed(store, pipeline, range(max(1, end - STEP), end), output))
+        there = present([*step])
+        missing = {key: p if end == plan.number else None for key, p in step.items() if key not in there} | missing
+        if there:
+            break
+    return missing
+
+
+def _committed(store: Store, pipeline: str, numbers: Iterable[int], output: str) -> Iterator[tuple[str, Plan | None]]:
+    for number in numbers:
         earlier, entries = entries_of(store, pipeline, number)
         commits = [entry for entry in entries.values() if entry["entry"] == "commit"]
         if commits and commits[-1].get("rows", 1) and commits[-1]["output"] == output:

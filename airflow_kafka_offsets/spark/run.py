@@ -42,13 +42,13 @@ from airflow_kafka_offsets.spark.count import (
 from airflow_kafka_offsets.spark.errors import OutputLost, RecordsGone
 from airflow_kafka_offsets.spark.fates import RowSink
 from airflow_kafka_offsets.spark.heal import heal
-from airflow_kafka_offsets.spark.lost import committed_batches, first_offsets, name_lost
+from airflow_kafka_offsets.spark.lost import first_offsets, missing_batches, name_lost
 from airflow_kafka_offsets.spark.objects import read_object
 from airflow_kafka_offsets.spark.plan import Plan, read_plan
 from airflow_kafka_offsets.spark.retries import try_again
 from airflow_kafka_offsets.spark.secrets import keep_secrets_out_of_the_log
 from airflow_kafka_offsets.spark.sinks.contract import Sink
-from airflow_kafka_offsets.spark.source import read_records, source_options
+from airflow_kafka_offsets.spark.source import client_properties, read_records, source_options
 from airflow_kafka_offsets.spark.store import HadoopStore, Store
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Work:
         :raises RecordsGone: Kafka lacks records of a committed batch.
         """
         given, plan = self.arguments, replace(self.plan, ranges=()) if from_outputs else self.plan
-        options = source_options(self.spark, plan, given.servers)
+        options = source_options(self.spark, plan, given.servers, self._client)
         has_rows = self.job is not None and bool(self.job.get("rows"))
         if has_rows:
             options["includeHeaders"] = "true"
@@ -114,6 +114,10 @@ class Work:
             raise RecordsGone(what, cause, "Its rows stay: mark the run as a success")
 
     @cached_property
+    def _client(self) -> Mapping[str, str]:
+        return client_properties(self.spark)
+
+    @cached_property
     def commit(self) -> Mapping[str, Any]:
         """The last commit of the batch; empty: it has none."""
         return last_commit(self.store, self.arguments.folder, self.names)
@@ -123,9 +127,9 @@ class Work:
         try:
             sink.look(self.spark, self.plan)
         except OutputLost as error:
-            committed = list(committed_batches(self.store, self.arguments.pipeline, self.plan, sink.output))
-            there = sink.present(self.spark, [key for key, _ in committed])
-            raise name_lost(error, committed, there, self._is_readable, self.plan) from None
+            present = partial(sink.present, self.spark)
+            lost = missing_batches(self.store, self.arguments.pipeline, self.plan, sink.output, present)
+            raise name_lost(error, lost, self._is_readable, self.plan) from None
 
     def require_rows(self, sink: Sink) -> None:
         """:raises OutputLost: the output does not have the batch itself, which Kafka has no more."""
@@ -137,7 +141,7 @@ class Work:
 
     def _is_readable(self, plan: Plan) -> bool:
         """Whether Kafka still has the records of an earlier batch."""
-        options = source_options(self.spark, plan, self.arguments.servers)
+        options = source_options(self.spark, plan, self.arguments.servers, self._client)
         try:
             read_records(self.spark, first_offsets(plan), options).count()
         except Exception as error:

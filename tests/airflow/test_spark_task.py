@@ -230,8 +230,11 @@ def test_a_retry_goes_back_to_the_driver_of_its_plan_and_another_plan_or_a_clear
         set = dict.__setitem__
 
     states = States()
-    for entry, clears, count in [(1, 0, 1), (1, 0, 1), (1, 1, 2), (2, 1, 3), (2, 1, 3)]:
-        operator = Cluster(task_id="spark", plan={"arguments": ["--plan", f"s3://b/p/{entry}.json"]})
+    merge, write = "merge_batches.py", "write_batch.py"  # which one task submits both
+    tries = [(1, 0, 1, write), (1, 0, 1, write), (1, 1, 2, write), (1, 1, 3, merge), (2, 1, 4, write), (2, 1, 4, write)]
+    for entry, clears, count, job in tries:
+        plan = {"arguments": ["--plan", f"s3://b/p/{entry}.json"]}
+        operator = Cluster(task_id="spark", plan=plan, application=f"/jobs/{job}")
         operator._clears = clears
         operator.execute_resumable({"task_state_store": states})
         assert len(drivers) == count

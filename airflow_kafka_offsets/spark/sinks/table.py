@@ -248,7 +248,7 @@ class TableSink(Sink):
         cause = f"It is the table of pipeline {found[PIPELINE]!r}, and this is pipeline {own[PIPELINE]!r}"
         if found[PIPELINE] == own[PIPELINE]:
             cause = f"It is the table of the log {found[LOG]}, and this is {own[LOG]}: another checkpoint location"
-        highest = spark.table(self.name).agg(f.max(BATCH_COLUMN)).collect()[0][0] or ""
+        highest = spark.table(self.name).agg(f.max(BATCH_COLUMN)).collect()[0][0] or "0"
         adopted = {"log": {found[LOG]: highest}}
         remedy = "Write to a table of its own; or, if nothing else writes to it any more, adopt it"
         raise OtherOutput(what, cause, f"{remedy}: {plan.conf(acknowledge=adopted)}")

@@ -1,0 +1,71 @@
+"""A person adopts a table: the unfinished batch gets a key behind the table's, and all that follows knows it."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_offsets.engine.work import ResolvedBatch
+from airflow_kafka_offsets.spark.commits import Commits
+from airflow_kafka_offsets.spark.plan import Plan
+from tests.cluster.memory import InMemoryCluster
+from tests.engine.pipeline import Pipeline, conf_of, produce
+
+HIGHEST = "0000000041-aaaaaaaaaaaa"
+ADOPTION = {"log": {"lost": HIGHEST}}
+
+
+class StoreOfDriver:
+    """What a driver reads of the engine's store."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.get, self.list = pipeline.store.get, pipeline.store.list
+
+    def put(self, name: str, data: bytes) -> None:
+        raise AssertionError(name)
+
+
+@pytest.fixture
+def adopted(cluster: InMemoryCluster, pipeline: Pipeline) -> ResolvedBatch:
+    """Its run was ``two``. Run ``one`` has planned the batch; the table refused its driver."""
+    produce(cluster, 0, 5)
+    pipeline.work("one")
+    return pipeline.act("two", after=1, acknowledge=ADOPTION)
+
+
+def test_the_batch_is_behind_the_table_and_its_rows_count_for_a_merge(
+    pipeline: Pipeline, adopted: ResolvedBatch
+) -> None:
+    assert adopted.key > HIGHEST
+    pipeline.drive(adopted)
+    pipeline.commit(adopted)
+    of_log = adopted.batch.plan
+    plan = Plan(
+        pipeline="orders",
+        number=1,
+        key=of_log.key,
+        plan_id=of_log.plan_id,
+        bases=tuple(of_log.bases),
+        adopted=of_log.adopted,
+    )
+    assert Commits(StoreOfDriver(pipeline), "orders", plan, str(pipeline.output)).counts(adopted.key, None)
+
+
+def test_a_retry_of_the_acts_run_is_no_older_copy(pipeline: Pipeline, cluster: InMemoryCluster) -> None:
+    """Airflow deletes the XComs of the try before: then it remembers the first run, and the batch's first key."""
+    produce(cluster, 0, 5)
+    pipeline.work("one")
+    remembered = pipeline.airflow.planned
+    adopted = pipeline.act("two", after=1, acknowledge=ADOPTION)
+    pipeline.airflow.planned = remembered
+    again = pipeline.work("two", conf=conf_of(1, acknowledge=ADOPTION))
+    assert again.key == adopted.key
+
+
+def test_a_batch_of_which_an_attempt_has_begun_elsewhere_is_behind_the_table_too(
+    pipeline: Pipeline, cluster: InMemoryCluster
+) -> None:
+    produce(cluster, 0, 5)
+    pipeline.begin(pipeline.work("one"))
+    pipeline.output = "delta:/lake/former"
+    pipeline.act("two", after=1, acknowledge={"output": pipeline.output})
+    assert pipeline.act("three", after=2, acknowledge=ADOPTION).key > HIGHEST
