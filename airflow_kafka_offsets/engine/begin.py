@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Mapping
 from typing import Any
 
 from airflow_kafka_offsets.acts import Acknowledged
 from airflow_kafka_offsets.engine.look import Look
-from airflow_kafka_offsets.engine.marks import marks_of
+from airflow_kafka_offsets.engine.marks import Mark, marks_of
 from airflow_kafka_offsets.engine.sequence import refuse_losses
 from airflow_kafka_offsets.engine.surroundings import Airflow, Planned
 from airflow_kafka_offsets.engine.ways import ways_on
@@ -55,12 +56,10 @@ def begin(
     first: dict[TopicPartition, Offset] = {}
     if not by_window:
         partitions = look.description.partitions
-        facts = look.startup_facts(partitions)
+        facts, resumed = look.startup_facts(partitions), _resumed(look, marks)
 
         def start(tp: TopicPartition) -> Offset:
-            if tp not in marks:
-                return startup_offset(request, facts, tp)
-            return Offset(look.group[tp].offset, look.group[tp].leader_epoch, facts.topic_ids.get(tp.topic))
+            return resumed[tp] if tp in resumed else startup_offset(request, facts, tp)
 
         first = for_each(partitions, start)
         refuse_losses(look, {tp: validate_start(request, facts, tp, first[tp]) for tp in look.asked})
@@ -90,6 +89,14 @@ def begin(
     return identity
 
 
+def _resumed(look: Look, marks: Mapping[TopicPartition, Mark]) -> dict[TopicPartition, Offset]:
+    """Where partitions with a mark resume: at the group's offset; of a topic that was re-created, at its log start."""
+    ids, group = look.topic_ids(marks), look.group
+    ended = [tp for tp, mark in marks.items() if mark.topic is not None and ids.get(tp.topic) not in (None, mark.topic)]
+    held = {tp: Offset(group[tp].offset, group[tp].leader_epoch, ids.get(tp.topic)) for tp in marks}
+    return held | look.log_starts(ended)
+
+
 def _refuse_lost(request: Request, run: RunKey, look: Look, log: PipelineLog, airflow: Airflow, keys: set[str]) -> None:
     marks = marks_of(look.group)
     acknowledge: dict[str, Any] = {"batch": sorted(keys)}
@@ -98,7 +105,7 @@ def _refuse_lost(request: Request, run: RunKey, look: Look, log: PipelineLog, ai
         acknowledge["windows_from"] = iso(request.window[0])
         rows = f"Delete the output's rows of windows from {iso(request.window[0])} on; earlier windows are refused then"
     elif marks:
-        offsets = json.dumps(values_by_topic({tp: look.group[tp].offset for tp in marks}))
+        offsets = json.dumps(values_by_topic({tp: at.offset for tp, at in _resumed(look, marks).items()}))
         rows = f"Delete the output's rows from these offsets on, where partitions with a mark resume: {offsets}"
     lines = [f"Batch {clean_text(mark.batch)} of pipeline {clean_text(mark.pipeline)!r} is marked in group "
              f"{request.group_id!r} ({tp})." for tp, mark in sorted(marks.items())]  # fmt: skip

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 
 from airflow_kafka_offsets.json_columns import read_json
@@ -28,17 +28,19 @@ class Mark:
     """The metadata that this package writes beside each offset of a group.
 
     :ivar batch: the key of the last committed batch.
+    :ivar topic: the id of the topic that the offset is of.
     """
 
     pipeline: str
     batch: str
+    topic: str | None = None
 
     def encode(self) -> str:
         """ASCII, and below Kafka's limit of 4,095 bytes: a ``pipeline_id`` has at most 200 characters."""
-        return json.dumps({"by": BY, "pipeline": self.pipeline, "batch": self.batch}, separators=(",", ":"))
+        return json.dumps({"by": BY, **asdict(self)}, separators=(",", ":"))
 
 
-@lru_cache(maxsize=100)
+@lru_cache(maxsize=10_000)
 def mark_of(metadata: str) -> Mark | None:
     """``None`` for metadata of another writer, which may be anything. Read once for all partitions that carry it."""
     try:
@@ -47,7 +49,7 @@ def mark_of(metadata: str) -> Mark | None:
         return None
     match fields:
         case {"by": str(by), "pipeline": str(pipeline), "batch": str(batch)} if by == BY and digits_of(batch):
-            return Mark(pipeline, batch)
+            return Mark(pipeline, batch, fields.get("topic"))
     return None
 
 

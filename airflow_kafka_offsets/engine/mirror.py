@@ -52,9 +52,9 @@ def mirror(log: PipelineLog, kafka: Cluster, committed: Batch, identity: Identit
         position, decided = log.position_after(committed), Decided(identity)
         if found := mirror_differences(group_id, held, decided, shard):
             raise refusal(log.name, found, ways_on(log.name, identity.number, committed.plan.by, NoAirflow()))
-        mark = Mark(log.pipeline_id, committed.plan.key).encode()
+        marks = {id: Mark(log.pipeline_id, committed.plan.key, id).encode() for id in now.topic_ids.values()}
         offsets = {
-            tp: CommittedOffset(position[tp].offset, position[tp].leader_epoch, mark)
+            tp: CommittedOffset(position[tp].offset, position[tp].leader_epoch, marks[now.topic_ids[tp.topic]])
             for tp in present
             if tp in position and not is_other_topic(position[tp], tp, now.topic_ids)
         }

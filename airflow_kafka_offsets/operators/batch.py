@@ -62,8 +62,8 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
     :param sensor: arguments of the sensor that waits by window (``idle_timeout``, ``poke_interval``, …), or in sequence
         for the topics, where it is given; ``False``: do not wait.
     :param wait_timeout: how long to wait for the window; default: ``idle_timeout`` and ten minutes.
-    :param retries: default: those of ``default_args``, else of Airflow's configuration, else 2. A mapped operator has no
-        such default: give them.
+    :param retries: default: those of ``default_args``, else of Airflow's configuration, else 2. A mapped operator needs
+        them, or those of ``default_args``.
     """
 
     template_fields = (*ResolveStartupOffsetsOperator.template_fields, "spark", "spark_connect")

@@ -114,7 +114,7 @@ class Work:
             raise RecordsGone(what, cause, "Its rows stay: mark the run as a success")
 
     @cached_property
-    def _client(self) -> Mapping[str, str]:
+    def _client(self) -> dict[str, str]:
         return client_properties(self.spark)
 
     @cached_property

@@ -57,7 +57,7 @@ def client_properties(spark: SparkSession) -> dict[str, str]:
     return client_options(spark, settings[SETTING]) if SETTING in settings else {}
 
 
-def source_options(spark: SparkSession, plan: Plan, servers: str | None, client: Mapping[str, str]) -> dict[str, str]:
+def source_options(spark: SparkSession, plan: Plan, servers: str | None, client: dict[str, str]) -> dict[str, str]:
     """The options of the source that do not say which records are read.
 
     A Spark setting ``spark.kafka_offsets.source.…`` comes before the client's properties, and these before the

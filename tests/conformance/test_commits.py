@@ -62,13 +62,14 @@ def test_I9_J3_the_end_is_committed_past_a_transactions_marker(
     assert pipeline.committed(tp(orders)) == {0: 6}, "the lag is 0"
 
 
-def test_I10_a_commit_carries_the_epoch_and_names_pipeline_and_batch(
+def test_I10_a_commit_carries_the_epoch_and_names_pipeline_batch_and_topic(
     site: Site, pipeline: Pipeline, written: str, group: str
 ) -> None:
     run = pipeline.ends_well()
     [found] = site.cluster.committed(group, [tp(written)]).values()
     assert isinstance(run.work, ResolvedBatch)
-    assert (found.leader_epoch, mark_of(found.metadata)) == (0, Mark("billing", run.work.key))
+    topic = run.work.batch.plan.topic_ids[written]
+    assert (found.leader_epoch, mark_of(found.metadata)) == (0, Mark("billing", run.work.key, topic))
 
 
 def test_I6_F11_nothing_is_committed_before_the_read_is_verified(site: Site, pipeline: Pipeline, written: str) -> None:

@@ -31,6 +31,7 @@ class Check:
     """
     :ivar given: the kinds of decisions about each place.
     :ivar live: the batches of the logs that there are; ``identities``: of all logs, also of those that were lost.
+    :ivar place_of: the output of each batch, by its key, of all logs.
     """
 
     def __init__(self, world: World) -> None:
@@ -42,6 +43,7 @@ class Check:
         self.identities: list[Identity] = []
         self.ended: set[str | None] = set()
         self.live: list[tuple[Pipeline, PipelineLog, Batch]] = []
+        self.place_of: dict[str, str] = {}
         for pipeline, objects, is_live in logs:
             store = MemoryStore()
             store.objects = dict(objects)
@@ -52,6 +54,7 @@ class Check:
                 applied: defaultdict[tuple[object, ...], set[int]] = defaultdict(set)
                 for batch in batches_in(log):
                     self._note_decisions(pipeline, batch, identities, applied)
+                    self.place_of.setdefault(batch.plan.key, self._output(batch))
                     if is_live:
                         self.live.append((pipeline, log, batch))
                 if is_live and (many := [numbers for numbers in applied.values() if len(numbers) > 1]):
@@ -200,7 +203,6 @@ class Check:
     def _found(self) -> Counter[Row]:
         """How often a reader finds each record. Old rows of an output that a person has left do not count."""
         world, found = self.world, Counter[Row]()
-        place_of = {batch.plan.key: self._output(batch) for _, _, batch in self.live}
         rewritten = {
             b.plan.key: (p, b)
             for p, _, b in self.live
@@ -209,7 +211,7 @@ class Check:
         left = {i.output for i in self.identities[:-1]}
         for output, keys in world.tables.rows.items():
             for key, rows in keys.items():
-                if place_of.get(key, output) != output and output in left:
+                if self.place_of.get(key, output) != output and output in left:
                     world.counts["old rows"] += 1
                     continue
                 if key in rewritten:

@@ -179,8 +179,12 @@ def _forget_unknown_rows(world: World, error: Exception | None) -> None:
             return key in unknown and row.offset >= offsets.get(tp.topic, {}).get(str(tp.partition), 0)
 
         forget(world, is_read_again)
-    elif found := _BEHIND.search(str(error)):
-        forget(world, lambda row, key: (key > found[1] and (found[2] or "-") in key) or f"'{key}'" in found[3])
+    elif found := [*_BEHIND.finditer(str(error))]:  # of each shard
+
+        def is_behind(row: Row, key: str) -> bool:
+            return any((key > which[1] and (which[2] or "-") in key) or f"'{key}'" in which[3] for which in found)
+
+        forget(world, is_behind)
 
 
 # ── of their own accord ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -63,6 +63,7 @@ _IN_SEQUENCE = (
     of_logs.log_is_an_older_copy_that_only_the_table_knows,
     of_logs.log_is_lost,
     of_logs.log_is_lost_behind_a_group,
+    of_logs.log_is_lost_behind_a_mark_of_another_topic,
     of_logs.log_is_lost_and_nothing_remembers_it,
     of_logs.another_run_plans_between_the_looks_at_memory_and_log,
     of_logs.older_log_with_an_unfinished_batch_expires,

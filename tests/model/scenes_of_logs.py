@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow_kafka_offsets.errors import PipelineDiffers
 from tests.model import happenings, people
 from tests.model.deployment import Pipeline, Run
-from tests.model.scene import FIRST, Scene
+from tests.model.scene import FIRST, RETURNS, Scene
 
 
 def older_copy(s: Scene, *later: Run) -> None:
@@ -74,6 +74,23 @@ def log_is_lost_behind_a_group(s: Scene) -> None:
     s.do(s.one)
     s.more()
     happenings.replace_log(s.world, None)
+    s.world.deletes = True
+
+
+def log_is_lost_behind_a_mark_of_another_topic(s: Scene) -> None:
+    """The topic was re-created while the group was written."""
+    s.with_group()
+    s.do(s.one, "resolve", "spark")
+    program = s.go(s.start(s.one, "commit"), "commit_offsets")
+    happenings.delete_topic(s.world, "returns")
+    s.create(RETURNS, *range(9))
+    s.go(program)
+    key = s.world.batches()[0].plan.key
+    happenings.replace_log(s.world, None)
+    s.do(s.act(after=0, acknowledge={"batch": [key]}), "resolve")
+    log = s.world.pipeline.logs()[0]
+    first = log.identity_body(s.world.identities()[0]).first
+    s.expect(first[RETURNS].offset == 0, f"the new topic begins at {first[RETURNS]}")
     s.world.deletes = True
 
 
