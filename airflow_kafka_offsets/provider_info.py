@@ -41,6 +41,7 @@ def get_provider_info() -> dict[str, Any]:
         ),
         "sensors": modules("sensors.partition_discovery", "sensors.window_complete"),
         "hooks": modules("hooks.kafka_offsets"),
+        "extra-links": ["airflow_kafka_offsets.operators.links.PageLink"],
         "triggers": modules("triggers.partition_discovery", "triggers.window_complete", "triggers.lag"),
         "config": {
             "kafka_offsets": {

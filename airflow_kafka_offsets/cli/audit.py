@@ -41,9 +41,9 @@ _WHAT = "What to audit? Give PIPELINE, or --table and its columns, or @FILE, the
 def audit(call: Call) -> Answer:
     """Decisions and totals of a pipeline; or the offsets of a table.
 
-    Any table: --table prints a query for its offsets; columns are SQL over the table, whose name is t. Save the answer
-    as CSV or JSON. audit @FILE asks Kafka about its gaps; audit PIPELINE @FILE compares it with the log. Exit status 1
-    where records are lost or doubled, or table and log disagree.
+    Of any table: --table prints a query for its offsets; columns are SQL over the table, named t. Save the answer as
+    CSV or JSON. audit @FILE asks Kafka about its gaps; audit PIPELINE @FILE compares it with the log. Exit status 1 if
+    records are lost or doubled, or if table and log disagree.
     """
     pipeline, file = call["pipeline"], call["file"]
     if file is None and pipeline is not None and pipeline.startswith("@"):

@@ -141,7 +141,9 @@ CLUSTER = (
     option("--kafka-config-id", "The cluster: an Airflow connection.", metavar="ID"),
 )
 OTHERWISE = option(
-    "--otherwise", "Where the group has no offset; none: refuse.", type=click.Choice(["earliest", "latest", "none"])
+    "--otherwise",
+    "Where to start if the group has no offset; none: fail.",
+    type=click.Choice(["earliest", "latest", "none"]),
 )
 _OUTPUT = option("--output", "Tables for people, or JSON alone.", type=click.Choice(["table", "json"]), default="table")
 

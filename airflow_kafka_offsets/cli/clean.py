@@ -25,9 +25,9 @@ _MS = {"h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 def clean_old(call: Call) -> Answer:
     """Remove the details of old batches.
 
-    These are ranges, attempts and reports. Headers stay, so that lists and totals keep them. The last two commits, what
-    follows them, and batches that are unfinished or do not verify are kept. A run whose batch was cleaned can no longer
-    be cleared.
+    These are ranges, attempts and reports. Headers stay, so lists and totals are complete. The last two committed
+    batches, later ones, and batches that are unfinished or do not verify are kept. A cleaned batch can no longer be
+    rewritten: clearing its run writes nothing.
     """
     age = re.fullmatch(r"([0-9]{1,5})([hdw])", call["older_than"])
     if age is None:

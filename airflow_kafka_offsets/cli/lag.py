@@ -29,8 +29,8 @@ from airflow_kafka_offsets.times import iso
 def lag(call: Call) -> Answer:
     """How far a pipeline or a consumer group is behind.
 
-    Unread records are counted in offsets, an upper bound; those behind an open transaction are apart, and wait for its
-    end. Ages are those of the first unread records; without the right Read on the topic they are not shown.
+    Unread records are counted in offsets, an upper bound. Those behind an open transaction are counted apart: they wait
+    for its end. The age of the first unread record is shown if the client has the right Read on the topic.
     """
     of_group = {name: call[name] for name in ("topics", "group_id") if call[name] is not None}
     if len(of_group) != (0 if call["pipeline"] else 2):

@@ -33,8 +33,8 @@ _OF_RUN = ("max_records", "on_data_loss", "exclude")
 def plan(call: Call) -> Answer:
     """What the next run would read, and why. Nothing is written.
 
-    --conf takes the conf of a run, as a refusal prints it: what its act would change, by the code that carries it out.
-    A pipeline without a batch needs --topics; one by window the window's times as --start and --end, or in --conf.
+    --conf takes the conf of a run, as an error prints it, and shows what its act would change. A pipeline without a
+    batch needs --topics. One by window needs the window's times: --start and --end, or a window in --conf.
     """
     conf = _conf(call["conf"])
     with call.cluster() as kafka:
@@ -64,7 +64,7 @@ def _conf(text: str | None) -> Mapping[str, Any]:
     except (ValueError, LookupError, TypeError):
         conf = None
     if not isinstance(conf, Mapping):
-        raise InvalidRequest((f"--conf is {shown(text)}; give it as the refusal prints it: "
+        raise InvalidRequest((f"--conf is {shown(text)}; give it as the error prints it: "
                               '\'{"kafka_offsets": {"pipeline": "orders", …}}\'.',))  # fmt: skip
     return conf
 
@@ -115,7 +115,7 @@ plan_command = command(
     plan,
     "plan orders --kafka-config-id kafka_default",
     PIPELINE,
-    option("--conf", "The conf of a run, as a refusal prints it.", metavar="JSON"),
+    option("--conf", "The conf of a run, as an error prints it.", metavar="JSON"),
     option("--topics", "orders,payments or ^orders-.* or JSON; default: as read so far.", metavar="TOPICS"),
     option("--group-id", "The consumer group; default: that of the last batch.", metavar="GROUP"),
     option("--start", f"Where the first batch starts: {BOUND}.", metavar="BOUND"),

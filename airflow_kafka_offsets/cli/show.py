@@ -43,9 +43,9 @@ _COLUMNS = f"batch state at window offsets {_COUNTED} given_up output owner"
 def show(call: Call) -> Answer:
     """The batches of a pipeline, and who decided what, when and why.
 
-    The newest batch is the first. States: planned, begun by a Spark job, reported, committed, being rewritten by a
-    cleared run. --bad lists batches with bad records and their runs; with a cluster also whether Kafka has all of their
-    records still.
+    The newest batch comes first. States: planned, begun by a Spark job, reported, committed, being rewritten by a
+    cleared run. --bad lists batches with bad records and their runs; with a cluster, also whether Kafka still has all
+    of their records.
     """
     log, newest = call.log, call.newest()
     if call["batch"] is not None:

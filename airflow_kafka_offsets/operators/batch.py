@@ -48,8 +48,7 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
     It also takes the parameters of ``ResolveStartupOffsetsOperator``. ``kafka_spark_batch`` with the same parameters
     is the same pipeline, so a DAG may change from one to the other.
 
-    XComs: ``return_value``, the figures ``{"read", "bad", "filtered", "lost", "skipped", "lag"}``; ``summary``, in
-    words; ``batch_key``. Each asset of ``outlets`` gets an event whose extra has the ``batch_key``.
+    XComs and events of ``outlets`` are those of ``CommitOffsetsOperator``; so is ``batch_key``, as an XCom.
 
     :param sink: where the job of this package writes: ``Delta(…)`` or ``Iceberg(…)``.
     :param rows: how records become rows; default: the columns of Spark's Kafka source.

@@ -62,12 +62,12 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
     """``SparkSubmitOperator`` for a batch: its arguments are the job's own, then those of the plan.
 
     It completes what this worker's Spark lacks (PATH, Python, packages) and hands the Kafka connection's credentials to
-    the driver by a file that only its owner can read. It does not submit a batch that has been written already and
+    the driver in a file that only its owner can read. It does not submit a batch that has been written already and
     whose records are gone from Kafka. A driver that runs out of memory ends (``-XX:+ExitOnOutOfMemoryError``), unless
     Java options of your own say what then happens.
 
     In a cluster mode the provider's operator re-attaches to the driver of an earlier try (``durable``). This one does
-    so only for a driver of the same plan and of no earlier clear: another plan, and a clear, submit a new driver.
+    so only for a driver of the same plan: another plan, or a clear, submits a new driver.
 
     :param plan: the resolve task's XCom: ``resolve.output["plan"]``.
     :param application: the PySpark job; default: the one in this package, which writes to the sink of the task group.

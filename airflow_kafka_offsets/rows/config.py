@@ -250,7 +250,7 @@ class Rows(_Checked):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Merge(_Checked):
-    """An entity table: one row per key, kept up to date behind the commit. It is a query over the sink's table: of each
+    """An entity table: one row per key, updated after each commit. It is a query over the sink's table: of each
     key the last row, without deleted keys.
 
     :ivar table: a table, or a folder of Delta's; of the sink's format. It is created if it does not exist.

@@ -54,20 +54,19 @@ class Fired(TypedDict):
 class KafkaLagTrigger(StoredTrigger, BaseEventTrigger):
     """Fires when the lag is enough; the payload is ``{"pipeline_id", "group_id", "lag", …}``.
 
-    It joins no group and never ends: what is wrong with the cluster is in the triggerer's log. No templates: nothing
-    renders them for a watcher. Records behind an open transaction are not counted where the pipeline, or the Kafka
-    connection, reads committed records.
+    It joins no group and never ends: errors of the cluster are in the triggerer's log. Templates are not rendered.
+    Records behind an open transaction are not counted if the pipeline, or the Kafka connection, reads committed ones.
 
-    :param pipeline_id: measure from this pipeline's position, over the partitions that it reads; a pipeline that
-        no run has begun gets its first run; or
-    :param topics: these, as of ``ResolveStartupOffsetsOperator``, from the committed offsets of
-    :param group_id: this group.
-    :param min_records: so many unread records are enough.
-    :param max_age: an unread record that is older is enough, too: seconds or a ``timedelta``.
+    :param pipeline_id: measure from this pipeline's position, over the partitions that it reads. A pipeline without a
+        run gets its first one.
+    :param topics: without ``pipeline_id``: as of ``ResolveStartupOffsetsOperator``.
+    :param group_id: without ``pipeline_id``: measure from the committed offsets of this group.
+    :param min_records: fire if this many records are unread.
+    :param max_age: fire also if an unread record is older: seconds or a ``timedelta``.
     :param again_after: fire again if the position has not moved for this long: longer than a run takes with its
         retries. Give the DAG ``max_active_runs=1``, or runs overlap. Seconds or a ``timedelta``.
     :param checkpoint_location: of the pipeline.
-    :param poke_interval: seconds between two looks.
+    :param poke_interval: seconds between two checks.
     :raises TypeError: with every problem. It is the one kind of error that a triggerer survives.
     """
 

@@ -172,7 +172,7 @@ def test_a_skip_of_an_unfinished_batch(cluster: InMemoryCluster, pipeline: Pipel
         (conf_of(1, resett={"start": "latest"}), 2, "has 'resett'"),
         (conf_of(1, skip=["orders-9:3"]), 1, "orders-9 is not subscribed to"),
         (conf_of(1, skip=["orders-1:3"]).replace('"orders", "after"', '"others", "after"'), 2, "this DAG has 'orders'"),
-        ('{"pipeline": "orders"}', 2, "give it as the refusal prints it"),
+        ('{"pipeline": "orders"}', 2, "give it as the error prints it"),
     ],
 )
 def test_an_act_that_a_run_refuses_is_refused_alike(

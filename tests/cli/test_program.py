@@ -118,8 +118,8 @@ def test_what_takes_long_says_how_far_it_is(
         ("plan new --topics orders --start @/no/such/file", 2, "--start names the file '/no/such/file'"),
         ("plan new --topics orders --start group-offsets --group-id g", 1, "AKO-201 NoCommittedOffset"),
         ("plan new --topics payments --start earliest", 1, "topic payments does not exist"),
-        ("plan orders --conf nonsense", 2, "--conf is 'nonsense'; give it as the refusal prints it"),
-        ("plan new --conf {}", 2, "--conf is '{}'; give it as the refusal prints it"),
+        ("plan orders --conf nonsense", 2, "--conf is 'nonsense'; give it as the error prints it"),
+        ("plan new --conf {}", 2, "--conf is '{}'; give it as the error prints it"),
         ("lag --group-id g", 2, "Give PIPELINE, or both"),
     ],
 )

@@ -124,13 +124,12 @@ def _line(text: str) -> str:
 _COMMAND_LINE = """\
 # Command line
 
-`kafka-offsets` looks from a terminal.
+`kafka-offsets` shows pipelines at a terminal.
 
 - The cluster is `--kafka-config-id ID` (an Airflow connection), `--client-config FILE` (librdkafka's settings, as
   `key=value` or JSON), or `--bootstrap-servers HOST:PORT`, with any number of `--config KEY=VALUE`.
 - The log is `--checkpoint-location URI`, by default as Airflow is configured.
-- It only looks. `clean` alone removes something, and only with `--execute`; a person decides by the conf of a run:
-  [Acts](acts.md).
+- It only reads; `clean --execute` alone removes objects. Decisions are the conf of a run: [Acts](acts.md).
 - `--output json` prints JSON alone on standard output. Messages go to standard error.
 - Exit status: 0 done; 1 refused because of the data or the group; 2 the request is wrong; 3 the cluster or the
   checkpoint location did not answer.
@@ -255,7 +254,7 @@ def conformance() -> str:
     sections = []
     for letter, title in _RULES.items():
         table = _table(("rules", "case", "topic, and request", "result"), by_rule[letter])
-        others = ", ".join(f"{letter}{number}" for number in sorted(named[letter]))
+        others = ", ".join(_stretches(letter, sorted(named[letter])))
         if table or others:
             more = f"Tests of their own: {others}." if others else ""
             sections.append(f"\n## {letter}. {title}\n\n{table}{more}".rstrip() + "\n")
@@ -313,6 +312,13 @@ def _range(planned: Any) -> str:
     return ", ".join([read, *more])
 
 
+def _stretches(letter: str, numbers: Sequence[int]) -> Iterator[str]:
+    """``[1, 2, 3, 5]`` → ``F1-F3``, ``F5``."""
+    for _, stretch in itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        first, *_, last = [number for _, number in stretch] * 2
+        yield f"{letter}{first}" if first == last else f"{letter}{first}-{letter}{last}"
+
+
 def _rules_with_tests_of_their_own() -> Iterator[str]:
     """``test_F1_F2_the_position_beats_every_start`` → ``F1``, ``F2``."""
     for file in sorted((ROOT / "tests" / "conformance").glob("test_*.py")):
@@ -329,7 +335,8 @@ _FAULT_MATRIX = """\
 Each row is a test (`tests/faults`) on a real Kafka, Spark and Airflow: 3,000 records of a topic of three partitions go
 into a Delta table. "Killed" is SIGKILL at the moment that the row names, and the test proves the moment. At the end it
 reads the table's files, asks Kafka for the group, and checks that no batch number is missing and every batch is
-committed. To act on a failed run yourself, see [Red run](red-run.md).
+committed. Where a cell is empty, Airflow retries the task, and a reader finds each record once and the group at the end
+offsets. To act on a failed run yourself, see [Red run](red-run.md).
 
 Drivers that write Delta or Iceberg, and merges into entity tables, are killed before and after they begin, in the
 write, and before and after their report (`tests/spark/sinks/test_drivers.py`, `tests/spark/merge`): readers see the old

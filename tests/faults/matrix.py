@@ -20,13 +20,18 @@ ATTEMPT, REPORT, COMMIT = "batches/*/*/*.begun.json", "batches/*/*/*.report.json
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """:ivar play: brings the fault about, lets the run or the next one end, and counts."""
+    """One fault, and what comes of it.
+
+    :ivar play: brings the fault about, lets the run or the next one end, and counts.
+    :ivar follows: what happens next; empty: Airflow retries the task.
+    :ivar finds: what a reader finds; empty: each record once, and the group at the end offsets.
+    """
 
     name: str
     fault: str
     play: Callable[[Scene], None]
-    follows: str = "Airflow retries the task"
-    finds: str = "Each record once, and the group at the end offsets"
+    follows: str = ""
+    finds: str = ""
     stops_the_broker: bool = False
 
 
@@ -162,7 +167,7 @@ ROWS = (
     ),
     Row(
         "commit-before-group",
-        "The commit task is killed after the batch is committed, before the group follows",
+        "The commit task is killed after the batch is committed, before the position is committed to the group",
         lose_worker("after", r"/2\.json", there=COMMIT, absent="batches/*/*/3.json"),
     ),
     Row(
