@@ -68,9 +68,6 @@ class IcebergTable(TableSink):
             cause = "Spark 3.5 publishes by Iceberg's extensions only"
             raise InvalidJob(f"Cannot write {self.output}", cause, f"Set {EXTENSIONS}")
 
-    def refuse_place(self, spark: SparkSession) -> None:
-        pass
-
     def properties_to_set(self, properties: Mapping[str, str]) -> dict[str, str]:
         bounds = properties.get(_BOUNDS, properties.get(_DEFAULT_BOUNDS, "truncate(16)"))
         if properties and bounds.lower() != "full":
@@ -132,7 +129,10 @@ class IcebergTable(TableSink):
         def publish() -> str:
             catalog, table = in_catalog(batch.spark, self.name)
             call = f"CALL {catalog}.system.cherrypick_snapshot(table => '{table}', snapshot_id => {snapshot})"
-            return str(batch.spark.sql(call).collect()[0]["current_snapshot_id"])
+            current = str(batch.spark.sql(call).collect()[0]["current_snapshot_id"])
+            own = f"(summary['source-snapshot-id'] = '{snapshot}' OR snapshot_id = {snapshot})"
+            # What is current now may be another batch's, published since. A fast-forward keeps the id.
+            return snapshot if current == snapshot else self._receipt(batch, own, None)[0]
 
         return Written(self.rows_of(batch, staged), batch.records, added=added, publish=publish)
 

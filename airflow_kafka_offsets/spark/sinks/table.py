@@ -83,7 +83,6 @@ class TableSink(Sink):
     def refuse_session(self, spark: SparkSession) -> None:
         """:raises InvalidJob: in this session a commit could be lost, or become visible too early."""
 
-    @abstractmethod
     def refuse_place(self, spark: SparkSession) -> None:
         """:raises OtherOutput: another output is where the table is about to be created or marked."""
 

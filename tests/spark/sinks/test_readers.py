@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark.errors import ConditionNotMet, InvalidJob, LateAttempt
+from airflow_kafka_offsets.spark.history import commits
 from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
 from tests.spark.killed_driver import run_and_kill
 from tests.spark.plans import Plans
@@ -105,6 +106,9 @@ def test_sixteen_windows_at_once_are_each_seen_whole(
     seen = polled()
     assert only_whole(seen, history)
     assert seen[-1] == history.offsets(1, *numbers)
+    named = {int(history.batches[number].report()["snapshot"]): history.batches[number].key for number in numbers}
+    of_table = {commit.place[0]: commit.batch for commit in commits(history.spark, history.output.sink)}
+    assert named == {snapshot: key for snapshot, key in of_table.items() if key in named.values()}
 
 
 def test_incremental_and_streaming_readers_see_each_row_once(history: History, tmp_path: Path) -> None:
