@@ -62,8 +62,12 @@ def _parse(value: Any) -> PlanReference | None:
 def choose(plans: Sequence[PlanReference], pipeline: str = "", task_id: str = "") -> PlanReference | None:
     """The first plan of this pipeline; of a task that works on pipelines, the first one of its own."""
     plans = [plan for plan in plans if pipeline in ("", plan.pipeline)]
-    of_task = [plan for plan in plans if f"{task_id}.".startswith(f"{plan.run.task_id}.")]
-    return next(iter(of_task or plans), None)
+    return next((plan for plan in plans if is_of(plan, task_id)), next(iter(plans), None))
+
+
+def is_of(plan: PlanReference, task_id: str) -> bool:
+    """Whether the plan is that task's, or that of its group."""
+    return f"{task_id}.".startswith(f"{plan.run.task_id}.")
 
 
 def open_pipeline(dag_id: str, plan: PlanReference) -> tuple[PipelineLog, KafkaOffsetsHook]:

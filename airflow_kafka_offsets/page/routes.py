@@ -35,6 +35,7 @@ from airflow_kafka_offsets.page.html import STATIC, shown
 from airflow_kafka_offsets.page.pipelines import (
     choose,
     failed_run,
+    is_of,
     newest_batch,
     open_pipeline,
     plans_of,
@@ -105,9 +106,11 @@ def of_dag_run_or_task(
 ) -> Response:
     """The batch of a run, if one is named and its batch is known; else the pipeline."""
     run = run.replace(" ", "+")  # Airflow 3.1 does not encode the plus of a run's id
-    of_run = plans_of(dag_id, run) if run else []
-    plans = [*of_run, *plans_of(dag_id)]
+    plans = of_run = plans_of(dag_id, run) if run else []
     plan = choose(plans, pipeline, task)
+    if plan is None or (task and not is_of(plan, task)):
+        plans = [*of_run, *plans_of(dag_id)]
+        plan = choose(plans, pipeline, task)
     if plan is None:
         raise HTTPException(404 if pipeline else 200, _NO_SUCH if pipeline else _NOT_KNOWN)
     if plan in of_run:

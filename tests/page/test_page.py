@@ -237,6 +237,21 @@ def test_the_tab_of_a_run_shows_its_batch(cluster: InMemoryCluster, pipeline: Pi
     assert "The batch of this run is not known: it has none so far" in page(run="another").text
 
 
+def test_other_runs_are_asked_for_only_where_the_run_has_no_plan_of_the_task(
+    cluster: InMemoryCluster, pipeline: Pipeline, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow_kafka_offsets.page import routes
+
+    asked: list[str] = []
+    of_run = routes.plans_of
+    monkeypatch.setattr(routes, "plans_of", lambda dag_id, run="": asked.append(run) or of_run(dag_id, run))
+    produced(cluster, 5)
+    pipeline.whole_run("run")
+    for task, runs in {"orders.commit": ["run"], "": ["run"], "others": ["run", ""]}.items():
+        asked.clear()
+        assert ("Batch 1 of orders" in page(run="run", task=task).text, asked) == (True, runs)
+
+
 def test_a_batch_that_is_not_there_and_a_pipeline_that_is_not_the_dags_are_refused(
     cluster: InMemoryCluster, pipeline: Pipeline, page: Page
 ) -> None:
