@@ -206,20 +206,24 @@ def unexpected_offsets(group: Committed, decided: Decided, shard: Shard) -> dict
     given_up = decided.identity.batches
     moved = {
         tp: committed.offset
-        for tp, committed in sorted(group.items())
+        for tp, committed in group.items()
         if tp in position
         and committed.offset != position[tp].offset
         and not (tp in marks and (marks[tp].pipeline in names or marks[tp].batch in given_up))
     }
     accepted = decided.body(shard.log).group if moved else {}
-    return {tp: offset for tp, offset in moved.items() if accepted.get(tp) != offset}
+    return {tp: moved[tp] for tp in sorted(moved) if accepted.get(tp) != moved[tp]}
 
 
 def _topics(request: Request, look: Look, decided: Decided, shard: Shard) -> Iterator[Difference]:
     """Topics that the pipeline has offsets of, and that were deleted or re-created."""
     now, ended, names = look.description.topic_ids, dict[str, str](), set[str]()
     lines = list[str]()
-    known = {(tp, at.topic_id or ""): at for tp, at in _known_topics(decided, shard)}
+    known = {
+        (tp, at.topic_id or ""): at
+        for tp, at in _known_topics(decided, shard)
+        if tp.topic not in now or now[tp.topic] != at.topic_id  # most are as they were
+    }
     for (tp, _), at in sorted(known.items()):
         is_gone = tp.topic not in now and request.subscription.has(tp)
         if (is_gone or is_other_topic(at, tp, now)) and not decided.identity.is_ended(at):

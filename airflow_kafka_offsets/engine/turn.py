@@ -13,8 +13,10 @@ A turn reads everything once and creates at most one entry. A run that loses the
 
 from __future__ import annotations
 
+import gc
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import assert_never
 
@@ -57,7 +59,8 @@ def resolve(
     """
     for _ in range(MOST_TURNS):
         try:
-            done = _look_and_act(request, run, log, Look(request, kafka), airflow)
+            with _without_collection():
+                done = _look_and_act(request, run, log, Look(request, kafka), airflow)
         except LookAgain:
             done = None
         if done is not None:
@@ -70,6 +73,18 @@ def resolve(
         "Check that the store lists what was created: get, list and exclusive creation have to agree.",
         retriable=True,
     )
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """A plan's values are in no cycle; to look for cycles takes a quarter of the time of 10,000 partitions."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _look_and_act(
