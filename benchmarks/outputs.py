@@ -66,7 +66,7 @@ class Planned(Sink):
 
     def write(self, batch: Batch, rows: DataFrame) -> Written:
         made, observation = observe(planned_rows(batch))
-        return replace(self.sink.write(batch, made), seen_rows=observed(observation))
+        return replace(self.sink.write(batch, made), seen=observed(observation))
 
 
 def planned_rows(batch: Batch) -> DataFrame:

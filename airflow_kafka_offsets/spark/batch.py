@@ -49,6 +49,7 @@ class Batch:
     :ivar output: the name of the output that this attempt writes; ``None`` if it has none.
     :ivar place: this driver's place among the attempts.
     :ivar observation: of the records; ``None``: the sink observes them itself.
+    :ivar read: the records of a part of the plan, with headers.
     """
 
     spark: SparkSession
@@ -58,6 +59,7 @@ class Batch:
     output: str | None
     place: Place
     observation: Observation | None
+    read: Callable[[Plan], DataFrame]
     former_jobs: Sequence[Mapping[str, Any]] = ()  # of earlier attempts
     tries: int = 1  # of this attempt to write
 
@@ -129,8 +131,9 @@ class Written:
     :ivar scan: the same columns of every record, ``filtered`` ones too, made from ``batch.records``. It is run only if
         the numbers do not add up without it.
     :ivar filtered: how many records were filtered, as observed while they were written.
-    :ivar seen: ``records`` and ``hash`` of all records, as observed meanwhile; ``seen_rows``: of the rows.
-        ``None``: as ``batch.observation`` has them.
+    :ivar bad: the bad records among the outputs.
+    :ivar seen: ``records`` and ``hash`` of all records, ``bad`` and ``bad_hash`` of the bad ones, as observed
+        meanwhile. ``None``: as ``batch.observation`` has them.
     :ivar added: how many rows the table's own commit has added; ``None``: it does not say, or says too much.
     :ivar snapshot: the snapshot or version of the table that has the rows, once it is published.
     :ivar publish: makes the rows visible, and returns the ``snapshot``; ``None``: they are visible.
@@ -139,8 +142,8 @@ class Written:
     outputs: DataFrame
     scan: DataFrame
     filtered: int = 0
+    bad: DataFrame | None = None
     seen: Mapping[str, Any] | None = None
-    seen_rows: Mapping[str, Any] | None = None
     added: int | None = None
     snapshot: str | None = None
     publish: Callable[[], str | None] | None = None

@@ -125,27 +125,45 @@ def account(batch: Batch, written: DataFrame | Written | None) -> tuple[dict[Par
         return {tp: c._replace(gaps=sizes.get(tp, 0) - c.offsets) for tp, c in counted}, "trusted"
     if not isinstance(written, Written):
         written = Written(written, batch.records)
-    if _has_receipt(batch, written):
-        return dict(_planned(batch.plan.pieces, sizes)), "receipt"
+    bad = {} if written.bad is None else count(written.bad)
+    if _has_receipt(batch, written, bad):
+        return dict(_planned(batch.plan.pieces, sizes, bad)), "receipt"
     return _read_back(batch, written, sizes), "read back"
 
 
-def _has_receipt(batch: Batch, written: Written) -> bool:
-    """Whether the table's commit has added just the planned offsets, each once."""
-    planned = sum(batch.sizes.values())
-    if written.added != planned or not planned:
-        return written.added == planned
-    seen = observed(batch.observation) if written.seen_rows is None else written.seen_rows
-    return seen.get("records") == planned and seen["hash"] == planned_hash(batch.spark, batch.plan.pieces)
+def _has_receipt(batch: Batch, written: Written, bad: Mapping[Partition, Counted]) -> bool:
+    """Whether the table's commit has added just the planned offsets, each once, but for those of bad records.
+
+    Spark has observed which records were bad: their number and their hash are those of the bad records read back.
+    """
+    planned, found = sum(batch.sizes.values()), sum(c.bad for c in bad.values())
+    if written.filtered or written.added != planned - found:
+        return False
+    seen = _seen(batch, written) if planned else {}
+    return not planned or (
+        seen.get("records") == planned
+        and (seen.get(BAD, 0), seen.get("bad_hash") or 0) == (found, _hash_of(bad))
+        and seen["hash"] == planned_hash(batch.spark, batch.plan.pieces)
+    )
 
 
-def _planned(pieces: Sequence[Range], sizes: Mapping[Partition, int]) -> Iterator[tuple[Partition, Counted]]:
+def _seen(batch: Batch, written: Written) -> Mapping[str, Any]:
+    return observed(batch.observation) if written.seen is None else written.seen
+
+
+def _hash_of(counted: Mapping[Partition, Counted]) -> int:
+    return reduce(xor, (c.hash for c in counted.values()), 0)
+
+
+def _planned(
+    pieces: Sequence[Range], sizes: Mapping[Partition, int], bad: Mapping[Partition, Counted]
+) -> Iterator[tuple[Partition, Counted]]:
     own = defaultdict[Partition, list[Range]](list)
     for piece in pieces:
         own[piece.topic, piece.partition].append(piece)
     for tp, size in sizes.items():
-        of = own[tp]
-        yield tp, Counted(size, offsets=size, first=of[0].start, last=of[-1].end - 1) if of else Counted()
+        of, lost = own[tp], bad.get(tp, Counted()).bad
+        yield tp, Counted(size - lost, lost, 0, size, of[0].start, of[-1].end - 1) if of else Counted()
 
 
 def _read_back(batch: Batch, written: Written, sizes: Mapping[Partition, int]) -> dict[Partition, Counted]:
@@ -155,11 +173,11 @@ def _read_back(batch: Batch, written: Written, sizes: Mapping[Partition, int]) -
     if is_each_once and not any(lacking.values()):
         return found
     if is_each_once:
-        seen = observed(batch.observation) if written.seen is None else written.seen
+        seen = _seen(batch, written)
         total = sum(c.offsets for c in found.values())
         if seen.get("records") == total + written.filtered == sum(sizes.values()):  # no gaps: what lacks is filtered
             return {tp: c._replace(filtered=lacking[tp], offsets=c.offsets + lacking[tp]) for tp, c in found.items()}
-        if seen.get("records") == total and seen["hash"] == reduce(xor, (c.hash for c in found.values()), 0):
+        if seen.get("records") == total and seen["hash"] == _hash_of(found):
             return {tp: c._replace(gaps=lacking[tp]) for tp, c in found.items()}  # nothing is filtered
     log.info("%s: Kafka is read once more, to compare with what was written.", batch)
     scanned = count(written.scan)

@@ -190,7 +190,9 @@ def _parts(
 
 def _is_beyond_9999(kind: DataType, column: str) -> str | None:
     """It is a time that no calendar has, such as milliseconds make."""
-    return f"year({column}) > 9999" if isinstance(kind, DateType | TimestampType | TimestampNTZType) else None
+    if not isinstance(kind, DateType | TimestampType | TimestampNTZType):
+        return None
+    return f"{column} > CAST('9999-12-31 23:59:59.999999' AS {kind.simpleString()})"
 
 
 def _has_replacement(kind: DataType, column: str) -> str | None:

@@ -11,8 +11,8 @@
     kafka_reason   null: it is a row      '': ``where`` filters it      else: it is bad, for this reason
 
 Rows are written first, while Spark observes how many records are bad and how many are filtered. Only if some are bad is
-Kafka read a second time, and of most other records no more than their place is looked at. The report adds up:
-rows + bad + filtered = offsets, each once.
+Kafka read a second time, where they are, and of most other records no more than their place is looked at. The report
+adds up: rows + bad + filtered = offsets, each once. So no expression makes several rows of a record.
 
 An expression that raises is its author's error and fails the batch. Spark cannot tell for which record it would not.
 """
@@ -26,6 +26,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
@@ -33,37 +34,44 @@ from pyspark.sql.types import StructType
 from airflow_kafka_offsets.spark import events
 from airflow_kafka_offsets.spark.batch import BAD, FATE, FILTERED, ROW, Batch, Written
 from airflow_kafka_offsets.spark.conditions import Conditions
-from airflow_kafka_offsets.spark.count import observe, observed
+from airflow_kafka_offsets.spark.count import observed
 from airflow_kafka_offsets.spark.decode import RAW, SETTINGS, Decoder
 from airflow_kafka_offsets.spark.errors import BadRecords, BatchError, InvalidJob
-from airflow_kafka_offsets.spark.marks import note, noted
+from airflow_kafka_offsets.spark.marks import BLOCK, MARK, near, note, noted
 from airflow_kafka_offsets.spark.plan import Plan
-from airflow_kafka_offsets.spark.receipts import HASH
+from airflow_kafka_offsets.spark.receipts import HASH, PLACE
 from airflow_kafka_offsets.spark.sinks import BAD_ROLE, plain_sink
-from airflow_kafka_offsets.spark.sinks.columns import keyed, quoted
+from airflow_kafka_offsets.spark.sinks.columns import keyed, quoted, without_rows
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN, Sink
 from airflow_kafka_offsets.spark.sinks.table import TableSink
+from airflow_kafka_offsets.spark.source import COLUMNS, HEADERS, settings_of
+from airflow_kafka_offsets.spark.store import jvm_of
 
 REASON = "kafka_reason"
 SOURCE = ("topic", "partition", "offset")
-KAFKA_COLUMNS = (
-    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT, "
-    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-)
+KAFKA_COLUMNS = COLUMNS + HEADERS
 EXAMPLES = 5
+_HEADERS = re.compile(r"\bheaders\b|(?<!\.)\*", re.IGNORECASE)  # a * may name them, too
 _DATA_ERROR = re.compile(r"\[([A-Z_.0-9]+)\][^\[]*?SQLSTATE: 22", re.DOTALL)  # SQL's class of data exceptions
 _DATA_ERRORS_OF_SPARK_3 = re.compile(r"\[(CAST_\w+|DIVIDE_BY_ZERO|ARITHMETIC_OVERFLOW|INVALID_ARRAY_INDEX\w*)\]")
+
+
+def see_headers(rows: Mapping[str, Any]) -> bool:
+    """Whether an expression may look at the headers of a record. Else rows are made without them."""
+    return any(map(_HEADERS.search, [*(rows["select"] or ()), rows["where"] or "", *rows["expect"].values()]))
 
 
 class Fates:
     """What becomes of records.
 
+    :param types: as :class:`Fates` of other records has them: Spark is not asked again.
+    :ivar types: the types of what is decoded, among others.
     :ivar all: the records, decoded, with ``kafka_reason``. They are observed here, also because Spark moves no filter
         below what it observes: it would decode once more for the filter.
     :ivar observation: how many there are, and how many of them are bad and filtered, of the first action.
     """
 
-    def __init__(self, records: DataFrame, rows: Mapping[str, Any]) -> None:
+    def __init__(self, records: DataFrame, rows: Mapping[str, Any], types: StructType | None = None) -> None:
         self.has_events = rows.get("events") is not None
         self.decoders = [Decoder(records, n, rows[n], is_in_payload=self.has_events) for n in ("value", "key")]
         self.visible = records.columns
@@ -71,14 +79,16 @@ class Fates:
         raw = [f.col(name).alias(RAW[name]) for name in RAW]
         others = [quoted(name) for name in records.columns if name not in RAW]
         bare = records.select(*others, *raw).select("*", *(decoder.decode() for decoder in self.decoders))
+        self.types, names = types or bare.schema, [*records.columns, *(decoder.decoded for decoder in self.decoders)]
         seen = self._seen(bare)
         of_events = events.reasons(seen.schema) if self.has_events else ()
-        reason = f.coalesce(*self._reasons(rows, bare.schema, of_events), f.lit(None).cast("string")).alias(REASON)
-        fated = seen.select(*map(quoted, bare.columns), reason)
+        reason = f.coalesce(*self._reasons(rows, self.types, of_events), f.lit(None).cast("string")).alias(REASON)
+        fated = seen.select(*(quoted(RAW.get(name, name)) for name in names), reason)
         self.observation = Observation()
         is_bad = f"{REASON} != ''"
         counts = {"records": "count(1)", BAD: f"count_if({is_bad})", FILTERED: f"count_if({REASON} = '')"}
-        counts |= {"hash": HASH, "marks": note(is_bad)}
+        counts |= {"hash": HASH, "bad_hash": f"bit_xor(CASE WHEN {is_bad} THEN {PLACE} END)"}
+        counts |= {"marks": note(is_bad, MARK), "blocks": note(is_bad, BLOCK)}
         self._counts = [f.expr(count).alias(name) for name, count in counts.items()]
         self.all = fated.observe(self.observation, *self._counts)
 
@@ -91,10 +101,7 @@ class Fates:
 
         :raises InvalidJob: two columns would have one name.
         """
-        seen = self._seen(self.all.where(f.col(REASON).isNull())).select(*map(quoted, self.visible))
-        default = events.columns if self.has_events else self._default
-        selected = [*(self.select or default(seen.schema)), *(events.added() if self.has_events else ())]
-        own = [f.expr(text) for text in selected if text.strip().lower() not in SOURCE]
+        seen, own = self._selected()
         rows = seen.select(*own, *(f.col(name) for name in SOURCE))
         names = [*map(str.lower, rows.columns), BATCH_COLUMN]
         if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -104,11 +111,23 @@ class Fates:
             raise InvalidJob("Cannot select the rows", cause, 'Name yours: Rows(select=["value.offset AS item", …])')
         return rows
 
+    def require_one_row_each(self) -> None:
+        """:raises InvalidJob: an expression makes several rows of a record, or none. What is rejected else is not."""
+        seen, own = self._selected()
+        try:
+            seen.select(f.struct(f.lit(0), *own)).schema  # noqa: B018, in there Spark takes no such expression
+        except AnalysisException as error:
+            if "UNSUPPORTED_GENERATOR" not in str(error):
+                raise
+            cause = f"An expression of {', '.join(self.select)} makes several rows of one record"
+            remedy = "Keep the array: a view over the table can explode it"
+            raise InvalidJob("Cannot select the rows", cause, remedy) from None
+
     def bad(self) -> DataFrame:
         """Bad records, as Kafka has them."""
         names = {name: name for name in (*SOURCE, "timestamp", "headers") if name in self.visible}
         columns = (f.col(column).alias(name) for name, column in {**names, **RAW}.items())
-        misfits = (decoder.misfit(self.all.schema) for decoder in self.decoders)
+        misfits = (decoder.misfit(self.types) for decoder in self.decoders)
         return self.all.where(f.col(REASON) != "").select(*columns, f.concat(REASON, *misfits).alias("reason"))
 
     def scan(self) -> DataFrame:
@@ -116,6 +135,13 @@ class Fates:
         reason = f.col(REASON)
         fate = f.when(reason.isNull(), ROW).when(reason == "", FILTERED).otherwise(BAD)
         return self.all.select(*SOURCE, fate.alias(FATE))
+
+    def _selected(self) -> tuple[DataFrame, list[Column]]:
+        """What expressions see of records that become rows, and the expressions."""
+        seen = self._seen(self.all.where(f.col(REASON).isNull())).select(*map(quoted, self.visible))
+        selected = self.select or (events.columns(seen.schema) if self.has_events else self._default())
+        selected = [*selected, *(events.added() if self.has_events else ())]
+        return seen, [f.expr(text) for text in selected if text.strip().lower() not in SOURCE]
 
     def _seen(self, fated: DataFrame) -> DataFrame:
         return fated.select("*", *(decoder.seen() for decoder in self.decoders))
@@ -129,10 +155,11 @@ class Fates:
         for name, condition in rows["expect"].items():
             yield f.when(~f.expr(condition), f.lit(f"the expectation {name!r} is not met"))
 
-    def _default(self, seen: StructType) -> Iterator[str]:
-        if self.decoders[1].given["format"] != "bytes":
+    def _default(self) -> Iterator[str]:
+        value, key = (decoder.given["format"] for decoder in self.decoders)
+        if key != "bytes":
             yield "key"
-        yield "value.*" if isinstance(seen["value"].dataType, StructType) else "value"
+        yield "value.*" if value in ("json", "avro") else "value"
 
 
 class RowSink(Sink):
@@ -145,16 +172,21 @@ class RowSink(Sink):
     def __init__(self, sink: TableSink, rows: Mapping[str, Any], bad: TableSink | None) -> None:
         self.sink, self.rows, self.bad, self.output = sink, rows, bad, sink.output
         self.conditions = Conditions(rows["ensure"])
+        self.types: StructType | None = None
 
     def check(self, spark: SparkSession, plan: Plan) -> None:
         """
         :raises InvalidJob: Spark does not take a schema or an expression.
         """
+        known = settings_of(spark) if jvm_of(spark) is None else {}  # each setting is a request there
         for name, value in SETTINGS.items():
-            spark.conf.set(name, value)
+            if known.get(name) != value:
+                spark.conf.set(name, value)
         with _refusing():
-            none = spark.createDataFrame([], KAFKA_COLUMNS)
-            self.conditions.analyse(Fates(none, self.rows).rows())
+            fates = Fates(without_rows(spark, KAFKA_COLUMNS), self.rows)
+            self.types = fates.types
+            self.conditions.analyse(fates.rows())
+            fates.require_one_row_each()
         for table in filter(None, (self.sink, self.bad)):
             table.check(spark, plan)
 
@@ -172,25 +204,24 @@ class RowSink(Sink):
         :raises BadRecords: more records are bad than the job accepts. Its rows are not committed.
         :raises ConditionNotMet: the rows together are not as ensured.
         """
-        self._prepare_bad(batch, rows)
-        fates = Fates(rows, self.rows)
-        made, made_observation = observe(fates.rows())
+        self._prepare_bad(batch)
         is_rewrite = batch.attempt > 1
         with explaining(batch):
-            if is_rewrite:  # old rows stay if the new ones are not as ensured
-                self.conditions.check(batch, self.conditions.measure(made), f"{self.output} is unchanged")
-            ensured, observation = self.conditions.observe(made)
+            if is_rewrite and self.conditions.given:  # old rows stay if the new ones are not as ensured
+                measured = self.conditions.measure(Fates(rows, self.rows, self.types).rows())
+                self.conditions.check(batch, measured, f"{self.output} is unchanged")
+            fates = Fates(rows, self.rows, self.types)
+            ensured, observation = self.conditions.observe(fates.rows())
             written = self.sink.write(batch, ensured)
         if not is_rewrite:
             found = observed(observation) or self.conditions.measure(written.outputs)
             visible = f"The rows are in {self.output}, and not committed"
             where = visible if written.publish is None else "No reader sees the rows"
             self.conditions.check(batch, found, where)
-        seen = observed(fates.observation) or fates.count()  # Spark Connect may lose it: SPARK-54279
-        bad = self._write_bad(batch, rows, seen)
-        outputs = with_fate(written.outputs, ROW)
-        if bad is not None:
-            outputs = outputs.unionByName(with_fate(bad.outputs, BAD))
+        seen = observed(fates.observation)  # Spark Connect may lose it (SPARK-54279): then rows are counted
+        counts = seen or fates.count()
+        bad = self._write_bad(batch, counts)
+        outputs, bad_outputs = with_fate(written.outputs, ROW), None if bad is None else with_fate(bad.outputs, BAD)
 
         def publish() -> str | None:
             if bad is not None:
@@ -200,18 +231,19 @@ class RowSink(Sink):
         is_staged = written.publish is not None or (bad is not None and bad.publish is not None)
         return replace(
             written,
-            outputs=outputs,
-            scan=Fates(rows, self.rows).scan(),
-            filtered=seen[FILTERED],
+            outputs=outputs if bad_outputs is None else outputs.unionByName(bad_outputs),
+            bad=bad_outputs,
+            scan=fates.scan(),
+            filtered=counts[FILTERED],
             seen=seen,
-            seen_rows=observed(made_observation),
             publish=publish if is_staged else None,
         )
 
-    def _prepare_bad(self, batch: Batch, rows: DataFrame) -> None:
+    def _prepare_bad(self, batch: Batch) -> None:
         """Mark the table of bad records before any row is written, and remove those that it has elsewhere."""
-        if self.bad is not None and self.bad.read(batch.spark) is None:
-            self.bad.prepare(keyed(Fates(rows, self.rows).bad(), batch.key), batch.plan)
+        if self.bad is not None and not self.bad.checked:
+            none = without_rows(batch.spark, KAFKA_COLUMNS)
+            self.bad.prepare(keyed(Fates(none, self.rows).bad(), batch.key), batch.plan)
         for table in self.tables_of_bad(batch):
             if table is not self.bad and not (old := table.rows_of(batch)).isEmpty():
                 published(table.write(batch, old.drop(BATCH_COLUMN).limit(0)))
@@ -225,12 +257,13 @@ class RowSink(Sink):
                 found.setdefault(table.name, table)
         return [*found.values()]
 
-    def _write_bad(self, batch: Batch, rows: DataFrame, seen: Mapping[str, Any]) -> Written | None:
+    def _write_bad(self, batch: Batch, seen: Mapping[str, Any]) -> Written | None:
         """``None``: there are none, and were none."""
         is_first = batch.attempt == batch.tries == 1
         if not seen[BAD] and (self.bad is None or is_first or self.bad.rows_of(batch).isEmpty()):
             return None
-        bad = Fates(noted(rows, seen["marks"]), self.rows).bad()
+        records = batch.read(near(batch.plan, seen["blocks"]))
+        bad = Fates(noted(records, seen["marks"]), self.rows, self.types).bad()
         self.refuse_too_many(batch, bad, seen)
         return None if self.bad is None else self.bad.write(batch, bad if seen[BAD] else bad.limit(0))
 

@@ -33,7 +33,7 @@ from airflow_kafka_offsets.spark.batch import BAD, ROW, Batch
 from airflow_kafka_offsets.spark.count import Counted, Partition, Proof, count
 from airflow_kafka_offsets.spark.errors import OutputLost
 from airflow_kafka_offsets.spark.fates import KAFKA_COLUMNS, SOURCE, Fates, RowSink, explaining, published, with_fate
-from airflow_kafka_offsets.spark.sinks.columns import keyed
+from airflow_kafka_offsets.spark.sinks.columns import keyed, without_rows
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN, Sink
 
 _BAD = f"{KAFKA_COLUMNS}, reason STRING"
@@ -50,7 +50,7 @@ def heal(
     :raises ConditionNotMet: the rows would not be as ensured. Nothing was written.
     """
     assert isinstance(sink, RowSink)
-    tables, rows, none = sink.tables_of_bad(batch), _without_filter(sink.rows), batch.spark.createDataFrame([], _BAD)
+    tables, rows, none = sink.tables_of_bad(batch), _without_filter(sink.rows), without_rows(batch.spark, _BAD)
     bad = reduce(_and_others, (table.rows_of(batch) for table in tables), none).localCheckpoint()
     kept = _without(sink.sink.rows_of(batch), bad).localCheckpoint()
     if differences := compare(committed, count(_fated(kept, bad))):

@@ -16,7 +16,7 @@ twice, and the number shows the rest.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -26,7 +26,8 @@ from airflow_kafka_offsets.spark.batch import Batch
 from airflow_kafka_offsets.spark.plan import Range
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
 
-HASH = "bit_xor(xxhash64(crc32(CAST(topic AS BINARY)), CAST(`partition` AS BIGINT), offset))"
+PLACE = "xxhash64(crc32(CAST(topic AS BINARY)), CAST(`partition` AS BIGINT), offset)"
+HASH = f"bit_xor({PLACE})"
 MOST_IN_PYTHON = 300_000
 """With more offsets, a Spark job of half a second is faster."""
 _STEP = 65_536
@@ -56,10 +57,15 @@ def planned_hash(spark: SparkSession, pieces: Sequence[Range]) -> int:
         return _by_spark(spark, pieces)
     found = 0
     for topic, partition, start, end in pieces:
-        seed = _xxhash64(partition, _xxhash64(zlib.crc32(topic.encode()), _SEED))
-        for offset in range(start, end):
-            found ^= _xxhash64(offset, seed)
+        for place in places(topic, partition, range(start, end)):
+            found ^= place
     return found - 2**64 if found >= 2**63 else found
+
+
+def places(topic: str, partition: int, offsets: Iterable[int]) -> Iterator[int]:
+    """:data:`PLACE` of each, as unsigned numbers."""
+    seed = _xxhash64(partition, _xxhash64(zlib.crc32(topic.encode()), _SEED))
+    return (_xxhash64(offset, seed) for offset in offsets)
 
 
 def _by_spark(spark: SparkSession, pieces: Sequence[Range]) -> int:

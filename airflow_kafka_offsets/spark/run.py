@@ -40,7 +40,7 @@ from airflow_kafka_offsets.spark.count import (
     observe,
 )
 from airflow_kafka_offsets.spark.errors import OutputLost, RecordsGone
-from airflow_kafka_offsets.spark.fates import RowSink
+from airflow_kafka_offsets.spark.fates import RowSink, see_headers
 from airflow_kafka_offsets.spark.heal import heal
 from airflow_kafka_offsets.spark.lost import first_offsets, missing_batches, name_lost
 from airflow_kafka_offsets.spark.objects import read_object
@@ -78,14 +78,12 @@ class Work:
         """
         given, plan = self.arguments, replace(self.plan, ranges=()) if from_outputs else self.plan
         options = source_options(self.spark, plan, given.servers, self._client)
-        has_rows = self.job is not None and bool(self.job.get("rows"))
-        if has_rows:
-            options["includeHeaders"] = "true"
-        records = read_records(self.spark, plan, options)
+        rows, headers = (self.job or {}).get("rows"), {"includeHeaders": "true"}
+        records = read_records(self.spark, plan, options | headers if rows and see_headers(rows) else options)
         if not from_outputs:
             self._refuse_fewer(records)
         place = begin(self.store, given.folder, self.names, given.entry, plan, given.digest, output)
-        observed = (records, None) if has_rows else observe(records)  # rows are observed as they are made
+        observed = (records, None) if rows else observe(records)  # rows are observed as they are made
         jobs = {begun["job"] for begun in read_begun(self.store, given.folder, self.names)} - {given.digest, None}
         pipeline = given.folder.partition("/")[0]
         batch = Batch(
@@ -96,6 +94,7 @@ class Work:
             output,
             place,
             observed[1],
+            read=lambda which: read_records(self.spark, which, options | headers),
             former_jobs=[read_object(self.store, f"{pipeline}/jobs/{name}.json", name) for name in sorted(jobs)],
         )
         log.info("%s: offsets to read: %d, partitions: %d.", batch, sum(batch.sizes.values()), len(batch.ranges))

@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_offsets.spark.errors import InvalidJob
 from airflow_kafka_offsets.spark.plan import Plan, Range
 from airflow_kafka_offsets.spark.secrets import SETTING, client_options
+from airflow_kafka_offsets.spark.sinks.columns import without_rows
 from airflow_kafka_offsets.spark.store import jvm_of, major_version
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ _OF_THE_PLAN = {
 
 def client_properties(spark: SparkSession) -> dict[str, str]:
     """The client's properties as options of the source. A file that was handed over is read once."""
-    settings = _settings(spark)
+    settings = settings_of(spark)
     return client_options(spark, settings[SETTING]) if SETTING in settings else {}
 
 
@@ -66,7 +67,7 @@ def source_options(spark: SparkSession, plan: Plan, servers: str | None, client:
     :param client: see :func:`client_properties`.
     :raises InvalidJob: no cluster is named, or a setting would change which records are read.
     """
-    settings = _settings(spark)
+    settings = settings_of(spark)
     given = {name.removeprefix(PREFIX): value for name, value in settings.items() if name.startswith(PREFIX)}
     if refused := sorted(name for name in given if name.lower() in _OF_THE_PLAN):
         cause = "The plan says which records are read"
@@ -82,7 +83,7 @@ def read_records(spark: SparkSession, plan: Plan, options: Mapping[str, str]) ->
     """The records of the plan, with the columns of Spark's Kafka source. Nothing is read yet."""
     if not (pieces := plan.pieces):
         has_headers = any(name.lower() == "includeheaders" and options[name].lower() == "true" for name in options)
-        return spark.createDataFrame([], COLUMNS + HEADERS * has_headers)
+        return without_rows(spark, COLUMNS + HEADERS * has_headers)
 
     def load(**which: str) -> DataFrame:
         return _load(spark, {**options, **which})
@@ -137,7 +138,8 @@ def _load(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
     raise InvalidJob("Cannot read from Kafka", "Spark has no Kafka source", f'Give the job packages="{package}"')
 
 
-def _settings(spark: SparkSession) -> dict[str, str]:
+def settings_of(spark: SparkSession) -> dict[str, str]:
+    """All settings of the session that are not Spark's own."""
     every = getattr(spark.conf, "getAll", None)  # a property, since Spark 4.0
     return dict(spark.sparkContext.getConf().getAll() if every is None else every)
 
@@ -151,7 +153,7 @@ def _tasks(spark: SparkSession, plan: Plan, given: Mapping[str, str]) -> dict[st
     most = min(max(-(-sum(sizes) // cores), FEWEST), MOST)
     if max(sizes) <= most:
         return {}
-    if int(spark.version.partition(".")[0]) >= 4:
+    if major_version(spark) >= 4:
         return {RECORDS_OF_A_TASK: str(most)}
     return {MIN_TASKS: str(sum(-(-size // most) for size in sizes))}
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import NewPartitions
@@ -129,10 +130,18 @@ def test_a_cluster_must_be_named(spark: SparkSession, plans: Plans) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 3])
-def test_headers_are_read_where_bad_records_are_kept(
+def test_headers_are_read_where_an_expression_may_name_them(
     spark: SparkSession, plans: Plans, filled: Filled, size: int
 ) -> None:
     planned = plans.batch({(filled(3), 0): (0, size)})
-    job = planned.job({"output": None, "rows": {"bad": {"sink": {}, "limit": None}}})
-    assert "headers" in read_batch(spark, planned.arguments(job=job)).records.columns
+
+    def has_headers(**rows: Any) -> bool:
+        job = planned.job({"output": None, "rows": {"select": None, "where": None, "expect": {}, **rows}})
+        return "headers" in read_batch(spark, planned.arguments(job=job)).records.columns
+
+    assert has_headers(select=["Headers[0].key AS k"])
+    assert has_headers(select=["*"])
+    assert has_headers(where="size(headers) = 1")
+    assert has_headers(expect={"one": "`headers` IS NOT NULL"})
+    assert not has_headers(select=["value.*", "key.* "], where="value.has_headers")
     assert "headers" not in read_batch(spark, planned.arguments(job=planned.job({"rows": None}))).records.columns

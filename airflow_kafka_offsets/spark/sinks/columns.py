@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
 
@@ -42,6 +42,15 @@ def keyed(rows: DataFrame, key: str) -> DataFrame:
     """
     refuse_batch_column(rows)
     return rows.select(f.lit(key).alias(BATCH_COLUMN), "*")
+
+
+def without_rows(spark: SparkSession, columns: str) -> DataFrame:
+    """An empty frame, for which Spark Connect is asked nothing.
+
+    :param columns: names and types, one at least, without commas between the fields of a type.
+    """
+    pairs = (column.split(maxsplit=1) for column in re.split(r", (?![^<]*>)", columns))
+    return spark.range(0).select(*(f.lit(None).cast(kind).alias(name) for name, kind in pairs))
 
 
 def refuse_batch_column(rows: DataFrame) -> None:

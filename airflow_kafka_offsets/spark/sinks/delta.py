@@ -104,7 +104,7 @@ class DeltaTable(TableSink):
         else:
             writer.overwrite(f.col(BATCH_COLUMN) == batch.key)
         version, added = self._receipt(batch, receipt)
-        return Written(self.rows_of(batch), batch.records, added=added, snapshot=version)
+        return Written(self.rows_of(batch, batch.spark.table(self.name)), batch.records, added=added, snapshot=version)
 
     def _receipt(self, batch: Batch, receipt: Mapping[str, Any]) -> tuple[str, int]:
         """The version of the commit that has this receipt, and how many rows it has added."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from pyspark.errors import AnalysisException
@@ -33,7 +33,7 @@ from airflow_kafka_offsets.spark.errors import InvalidJob, LogBehind, OtherOutpu
 from airflow_kafka_offsets.spark.plan import Plan
 from airflow_kafka_offsets.spark.receipts import receipt_of
 from airflow_kafka_offsets.spark.retries import names_of, try_again
-from airflow_kafka_offsets.spark.sinks.columns import keyed, lacking, narrowing, quoted, sql_type
+from airflow_kafka_offsets.spark.sinks.columns import keyed, lacking, narrowing, quoted, sql_type, without_rows
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN, Sink
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,8 @@ PIPELINE, LOG = "kafka_offsets.pipeline", "kafka_offsets.log"
 REDACTED = "*********(redacted)"
 """What Spark shows of a property that looks like a secret to it: ``orders_hourly`` has ``url`` in it."""
 MOST_NAMED = 20
+Found = tuple[StructType, dict[str, str]]
+"""The columns of a table, and its properties."""
 _ABSENT = {
     *("PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "TABLE_OR_VIEW_NOT_FOUND"),
     "DELTA_INVALID_PARTITION_PATH",  # it would lie in another table's folder
@@ -65,6 +67,7 @@ class TableSink(Sink):
     :ivar evolve: ``add``: the table gets columns and inner fields that it lacks.
     :ivar keeps_rows: rows of committed batches stay in the table, so that it can be looked for them.
     :ivar role: what the table is for beside rows, as a part of its mark: ``/bad``, ``/merge``.
+    :ivar checked: what the last check has seen, for the first write behind it; empty: no table, or it was used.
     """
 
     format: ClassVar[Literal["delta", "iceberg"]]
@@ -78,6 +81,7 @@ class TableSink(Sink):
     evolve: Literal["add"] | None = None
     keeps_rows: bool = True
     role: str = ""
+    checked: list[Found] = field(default_factory=list, compare=False, repr=False)
 
     @abstractmethod
     def refuse_session(self, spark: SparkSession) -> None:
@@ -109,11 +113,9 @@ class TableSink(Sink):
 
     def check(self, spark: SparkSession, plan: Plan) -> None:
         self.refuse_session(spark)
-        schema = self._schema(spark)
-        if schema is None:
+        self.checked[:] = filter(None, [self._find(spark, plan)])
+        if not self.checked:
             self.refuse_place(spark)
-        else:
-            self._check_table(spark, schema, self._properties(spark, plan), plan)
 
     def look(self, spark: SparkSession, plan: Plan) -> None:
         if not self.keeps_rows or (plan.expects is None and not plan.newest):
@@ -159,12 +161,20 @@ class TableSink(Sink):
         """The rows of the batch, as they are now."""
         table = self.read(batch.spark) if table is None else table
         if table is None:
-            return batch.spark.createDataFrame([], f"topic STRING, partition INT, offset BIGINT, {BATCH_COLUMN} STRING")
+            return without_rows(batch.spark, f"topic STRING, partition INT, offset BIGINT, {BATCH_COLUMN} STRING")
         return table.where(f.col(BATCH_COLUMN) == batch.key)
 
     def read(self, spark: SparkSession) -> DataFrame | None:
         """All rows as they are now; ``None``: there is no such table."""
-        return None if self._schema(spark) is None else spark.table(self.name)
+        try:
+            self.refresh(spark)
+            table = spark.table(self.name)
+            table.schema  # noqa: B018, Spark Connect looks for a table when it is asked for this
+        except AnalysisException as error:
+            if names_of(error).isdisjoint(_ABSENT):
+                raise
+            return None
+        return table
 
     def prepare(self, rows: DataFrame, plan: Plan) -> tuple[DataFrame, dict[str, str]]:
         """Create the table, or check and extend it, and mark it.
@@ -172,28 +182,26 @@ class TableSink(Sink):
         :returns: the rows with the table's columns and types, and the table's properties.
         """
         spark = rows.sparkSession
-        schema = self._schema(spark) or self._create_table(spark, rows.schema, plan)
-        properties = self._ensure_mark(spark, schema, plan)
-        return self._fitted(rows), properties
+        found = self.checked.pop() if self.checked else self._find(spark, plan)
+        schema, properties = self._ensure_mark(spark, found or self._create_table(spark, rows.schema, plan), plan)
+        return self._fitted(rows, schema), properties
 
     def _mark(self, plan: Plan) -> dict[str, str]:
         return {PIPELINE: f"{plan.name}{self.role}", LOG: plan.log}
 
-    def _schema(self, spark: SparkSession) -> StructType | None:
-        """``None``: there is no such table."""
-        try:
-            self.refresh(spark)
-            return spark.table(self.name).schema
-        except AnalysisException as error:
-            if names_of(error).isdisjoint(_ABSENT):
-                raise
+    def _find(self, spark: SparkSession, plan: Plan) -> Found | None:
+        """The table's columns and properties, if it may be written; ``None``: there is no such table."""
+        if (table := self.read(spark)) is None:
             return None
+        found = table.schema, self._properties(spark, plan)
+        self._check_table(spark, *found, plan)
+        return found
 
     def _properties(self, spark: SparkSession, plan: Plan) -> dict[str, str]:
         found = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {self.name}").collect()}
         return found | (self._mark(plan) if found.get(PIPELINE) == REDACTED and found.get(LOG) == plan.log else {})
 
-    def _create_table(self, spark: SparkSession, schema: StructType, plan: Plan) -> StructType:
+    def _create_table(self, spark: SparkSession, schema: StructType, plan: Plan) -> Found:
         self.refuse_place(spark)
         columns = ", ".join(f"{quoted(field.name)} {sql_type(field.dataType)}" for field in schema)
         by = ", ".join(self.partitions_of_a_new_table())
@@ -204,30 +212,27 @@ class TableSink(Sink):
         )
         try:
             why = f"Another driver is creating {self.output}."
-            return try_again(lambda _: self._existing(spark), lambda error: isinstance(error, LookupError), why)
+            return try_again(lambda _: self._existing(spark, plan), lambda error: isinstance(error, LookupError), why)
         except LookupError:
             cause = "Other files lie in its folder"
             raise OtherOutput(f"Cannot create {self.output}", cause, "Write to a folder of its own") from None
 
-    def _existing(self, spark: SparkSession) -> StructType:
+    def _existing(self, spark: SparkSession, plan: Plan) -> Found:
         """:raises LookupError: there is no such table, or not yet."""
-        if (found := self._schema(spark)) is None:
+        if (found := self._find(spark, plan)) is None:
             raise LookupError(self.output)
         return found
 
-    def _ensure_mark(self, spark: SparkSession, schema: StructType, plan: Plan) -> dict[str, str]:
-        """The table's properties, with the mark and all that batches need."""
-        properties = self._properties(spark, plan)
-        self._check_table(spark, schema, properties, plan)
+    def _ensure_mark(self, spark: SparkSession, found: Found, plan: Plan) -> Found:
+        """The table with the mark, and all that batches need."""
+        properties = found[1]
         needed = self._mark(plan) | self.properties_to_set(properties)
         if needed.items() <= properties.items():
-            return properties
+            return found
         if PIPELINE not in properties:
             self.refuse_place(spark)
         spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({_pairs(needed)})")
-        properties = self._properties(spark, plan)
-        self._check_table(spark, schema, properties, plan)  # another pipeline may have been faster
-        return properties
+        return self._existing(spark, plan)  # another pipeline may have been faster
 
     def _check_table(self, spark: SparkSession, schema: StructType, properties: Mapping[str, str], plan: Plan) -> None:
         """:raises OtherOutput: the table carries another mark. :raises InvalidJob: it is not of this format."""
@@ -252,13 +257,12 @@ class TableSink(Sink):
         remedy = "Write to a table of its own; or, if nothing else writes to it any more, adopt it"
         raise OtherOutput(what, cause, f"{remedy}: {plan.conf(acknowledge=adopted)}")
 
-    def _fitted(self, rows: DataFrame) -> DataFrame:
+    def _fitted(self, rows: DataFrame, table: StructType) -> DataFrame:
         """The rows with the table's columns and types. Before, it gets what it lacks, if it may.
 
         :raises InvalidJob: rows would lose something in the table.
         """
         spark = rows.sparkSession
-        table = spark.table(self.name).schema
         if self.evolve and (new := list(lacking(rows.schema, table))):
             try:
                 spark.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({', '.join(new)})")
