@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # many images set it, and then each process compiles whatever it imports
-.PHONY: help setup demo lint check test test-system bench bench-tasks bench-store bench-page bench-read mutate docs format lock clean
+.PHONY: help setup demo lint check test test-system bench bench-tasks bench-store bench-page bench-read bench-merges mutate docs format lock clean
 
 BIN := .venv/bin
 UV := $(BIN)/uv
@@ -51,7 +51,9 @@ bench-store: setup ## what a run asks of a checkpoint location on S3, counted at
 bench-page: setup ## the page of 10,000 batches of 10,000 partitions, whose log is on S3 at 50 ms a request
 	@$(BIN)/python -m benchmarks.page
 bench-read: setup ## the read with its proof, and typed rows, beside jobs by hand
-	@for what in read typed_rows merges; do $(BIN)/python -m benchmarks.$$what; done
+	@for what in read typed_rows; do $(BIN)/python -m benchmarks.$$what; done
+bench-merges: setup ## a merge into an entity table beside one by hand
+	@$(BIN)/python -m benchmarks.merges
 mutate: setup ## change the code of plan/, log/ and engine/ line by line: does a test notice?
 	$(BIN)/python -m tests.mutants $(ROOMS)
 docs: setup .venv-docs/.stamp ## the site in site/; generated pages are made anew

@@ -14,6 +14,7 @@ from benchmarks.floor import Floor
 from benchmarks.measured import say
 from testbed.broker import KafkaBroker
 from testbed.java import Java
+from testbed.kafka_proxy import KafkaProxy
 from testbed.ports import free_ports
 from testbed.topics import wait_for
 
@@ -25,29 +26,42 @@ RECORDS = 3  # in each partition
 class Cluster:
     """
     :ivar near: ``host:port`` on loopback.
-    :ivar far: the same through a network that takes half a millisecond each way.
+    :ivar far: the same through a network that takes half a millisecond each way, or through the proxy.
+    :ivar proxy: counts requests.
     """
 
     near: str
     far: str
+    proxy: KafkaProxy
 
 
 @contextmanager
-def many_partitions(java: Java, partitions: int) -> Iterator[Cluster]:
-    """A broker with topics of 100 partitions."""
+def many_partitions(java: Java, partitions: int, *, counts: bool = False) -> Iterator[Cluster]:
+    """A broker with topics of 100 partitions.
+
+    :param counts: requests are counted, in place of the network's delay.
+    """
     with ExitStack() as stack:
         (port,) = free_ports(1)
         broker = stack.enter_context(
             KafkaBroker(proxy_port=port, java=java, jvm=("-Xmx1500m",), loaded_groups=False, say=say)
         )
-        host, upstream = broker.proxied_address
-        command = [sys.executable, "-m", "testbed.delay_proxy", str(port), f"{host}:{upstream}", "0.5"]
-        proxy = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-        stack.callback(proxy.kill)
-        assert proxy.stdout is not None
-        assert proxy.stdout.readline() == "ready\n"
+        proxy = KafkaProxy(port, lambda: broker.proxied_address)
+        stack.enter_context(proxy if counts else _network(port, *broker.proxied_address))
         _create(broker, partitions)
-        yield Cluster(broker.bootstrap_servers, f"127.0.0.1:{port}")
+        yield Cluster(broker.bootstrap_servers, f"127.0.0.1:{port}", proxy)
+
+
+@contextmanager
+def _network(port: int, host: str, upstream: int) -> Iterator[None]:
+    command = [sys.executable, "-m", "testbed.delay_proxy", str(port), f"{host}:{upstream}", "0.5"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield
+        finally:
+            process.kill()
 
 
 def _create(broker: KafkaBroker, partitions: int) -> None:

@@ -31,9 +31,11 @@ class Run:
     :ivar pid: the process whose processor time is measured, too.
     :ivar processor: seconds of processor time of that process.
     :ivar parts: seconds of parts that the way tells apart itself.
+    :ivar warms_up: it is the one that does not count.
     """
 
     pid: int | None = None
+    warms_up: bool = False
     seconds: float = 0.0
     processor: float = 0.0
     parts: dict[str, float] = field(default_factory=dict)
@@ -76,6 +78,10 @@ class Way:
     def processor_times(self, other: Way) -> float:
         return ratio([run.processor for run in self.runs], [run.processor for run in other.runs])
 
+    def part_times(self, other: Way, name: str) -> float:
+        """How many times as much of a part it takes."""
+        return ratio([run.parts[name] for run in self.runs], [run.parts[name] for run in other.runs])
+
     def part_s(self, name: str) -> float:
         return statistics.median(run.parts[name] for run in self.runs)
 
@@ -114,7 +120,7 @@ def take_turns(
         for way in [*ways[first:], *ways[:first]]:
             if number and way.rounds is not None and number > way.rounds:
                 continue
-            run = Run(pid)
+            run = Run(pid, warms_up=not number)
             way.do(run)
             say(f"  {way.name}: {run.seconds:.3f} s")
             if number:

@@ -13,6 +13,7 @@ import select
 import socket
 import struct
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -119,10 +120,12 @@ class KafkaProxy:
     """Listens on a port of 127.0.0.1 between `start()` and `stop()`, or in a `with` block.
 
     :param upstream: the broker's own address on the listener that advertises this proxy; asked for each connection.
+    :ivar requests: how many have come, by api key.
     """
 
     def __init__(self, port: int, upstream: Callable[[], tuple[str, int]]) -> None:
         self.port = port
+        self.requests = Counter[int]()
         self._upstream = upstream
         self._rules: list[Rule] = []
         self._lock = threading.Lock()
@@ -204,6 +207,7 @@ class KafkaProxy:
 
     def _match(self, exchange: Exchange) -> Rule | None:
         with self._lock:
+            self.requests[exchange.api_key] += 1
             for rule in self._rules:
                 moment = rule.moment
                 if (moment.client_id, moment.api_key) == (exchange.client_id, exchange.api_key):
