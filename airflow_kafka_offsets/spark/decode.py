@@ -117,7 +117,7 @@ class Decoder:
                 f"CASE WHEN {raw} IS NOT NULL AND ({bad}) THEN 'the {self.name} is not JSON of the schema' END"
             )
             for field, is_late in _parts(_is_beyond_9999, of[decoded].dataType, decoded):
-                words = f"the {self.name} has a time behind the year 9999: {field}. JSON numbers are read as seconds"
+                words = f"the {self.name} has a time after the year 9999: {field}. JSON numbers are read as seconds"
                 yield f.when(f.expr(is_late), words)
         if kind == "avro" and self.given["by_id"]:
             known, number = ", ".join(self.given["by_id"]), _ID.format(raw)

@@ -30,7 +30,7 @@ def not_a(field: str, kind: str) -> Bad:
 
 
 def late(field: str) -> Bad:
-    return Bad(f"the value has a time behind the year 9999: {field}. JSON numbers are read as seconds")
+    return Bad(f"the value has a time after the year 9999: {field}. JSON numbers are read as seconds")
 
 
 PLAN = Plan(pipeline="orders", number=1, key="k", plan_id="p")
