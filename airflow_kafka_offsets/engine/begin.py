@@ -91,9 +91,13 @@ def begin(
 
 def _resumed(look: Look, marks: Mapping[TopicPartition, Mark]) -> dict[TopicPartition, Offset]:
     """Where partitions with a mark resume: at the group's offset; of a topic that was re-created, at its log start."""
-    ids, group = look.topic_ids(marks), look.group
-    ended = [tp for tp, mark in marks.items() if mark.topic is not None and ids.get(tp.topic) not in (None, mark.topic)]
+    ids, group, cluster = look.topic_ids(marks), look.group, look.description.cluster_id
     held = {tp: Offset(group[tp].offset, group[tp].leader_epoch, ids.get(tp.topic)) for tp in marks}
+    ended = [
+        tp
+        for tp, mark in marks.items()
+        if mark.topic is not None and mark.cluster == cluster and ids.get(tp.topic) not in (None, mark.topic)
+    ]
     return held | look.log_starts(ended)
 
 

@@ -220,11 +220,11 @@ def _topics(request: Request, look: Look, decided: Decided, shard: Shard) -> Ite
     now, ended, names = look.description.topic_ids, dict[str, str](), set[str]()
     lines = list[str]()
     known = {
-        (tp, at.topic_id or ""): at
+        tp: at
         for tp, at in _known_topics(decided, shard)
         if tp.topic not in now or now[tp.topic] != at.topic_id  # most are as they were
     }
-    for (tp, _), at in sorted(known.items()):
+    for tp, at in sorted(known.items()):
         is_gone = tp.topic not in now and request.subscription.has(tp)
         if (is_gone or is_other_topic(at, tp, now)) and not decided.identity.is_ended(at):
             how = "was deleted" if is_gone else f"was re-created: {at.topic_id} is now {now[tp.topic]}"

@@ -28,12 +28,13 @@ class Mark:
     """The metadata that this package writes beside each offset of a group.
 
     :ivar batch: the key of the last committed batch.
-    :ivar topic: the id of the topic that the offset is of.
+    :ivar topic: the id of the topic that the offset is of, on ``cluster``.
     """
 
     pipeline: str
     batch: str
     topic: str | None = None
+    cluster: str | None = None
 
     def encode(self) -> str:
         """ASCII, and below Kafka's limit of 4,095 bytes: a ``pipeline_id`` has at most 200 characters."""
@@ -49,7 +50,7 @@ def mark_of(metadata: str) -> Mark | None:
         return None
     match fields:
         case {"by": str(by), "pipeline": str(pipeline), "batch": str(batch)} if by == BY and digits_of(batch):
-            return Mark(pipeline, batch, fields.get("topic"))
+            return Mark(pipeline, batch, fields.get("topic"), fields.get("cluster"))
     return None
 
 

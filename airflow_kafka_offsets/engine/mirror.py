@@ -52,7 +52,8 @@ def mirror(log: PipelineLog, kafka: Cluster, committed: Batch, identity: Identit
         position, decided = log.position_after(committed), Decided(identity)
         if found := mirror_differences(group_id, held, decided, shard):
             raise refusal(log.name, found, ways_on(log.name, identity.number, committed.plan.by, NoAirflow()))
-        marks = {id: Mark(log.pipeline_id, committed.plan.key, id).encode() for id in now.topic_ids.values()}
+        own = log.pipeline_id, committed.plan.key
+        marks = {id: Mark(*own, id, now.cluster_id).encode() for id in now.topic_ids.values()}
         offsets = {
             tp: CommittedOffset(position[tp].offset, position[tp].leader_epoch, marks[now.topic_ids[tp.topic]])
             for tp in present

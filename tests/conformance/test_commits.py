@@ -68,8 +68,9 @@ def test_I10_a_commit_carries_the_epoch_and_names_pipeline_batch_and_topic(
     run = pipeline.ends_well()
     [found] = site.cluster.committed(group, [tp(written)]).values()
     assert isinstance(run.work, ResolvedBatch)
-    topic = run.work.batch.plan.topic_ids[written]
-    assert (found.leader_epoch, mark_of(found.metadata)) == (0, Mark("billing", run.work.key, topic))
+    plan = run.work.batch.plan
+    mark = Mark("billing", plan.key, plan.topic_ids[written], plan.cluster_id)
+    assert (found.leader_epoch, mark_of(found.metadata)) == (0, mark)
 
 
 def test_I6_F11_nothing_is_committed_before_the_read_is_verified(site: Site, pipeline: Pipeline, written: str) -> None:

@@ -118,7 +118,6 @@ TWINS: dict[Kind, dict[str, Twin]] = {
         "a start moves back what was read since": _without(log_identity.resume, "to.offset > at.offset or start.allow_duplicates", "True", of_acts.batch_is_committed_beside_a_reset),
         "a reset leaves the unfinished batch": _without(turn._continue, "or identity.reset_at > plan.identity", "", of_acts.reset_makes_a_large_batch_smaller),
         "a plan again forgets where new partitions started": _without(sequence.plan_sequence, "*head)", "head.committed)", of_acts.new_partition_is_planned_again),
-        "a topic of an unfinished batch is hidden by a reset": _without(identity._topics, '(tp, at.topic_id or "")', '(tp, "")', of_acts.reset_beside_a_plan_of_a_topic_that_ends),
         "new partitions of an unfinished batch are not known to a reset": _without(log_identity.resume, "is_unread = at is None and tp in found", "is_unread = False", of_acts.reset_skips_records_of_a_new_partition),
         "topics of another cluster are found by name later": _without(log_identity.Identity.on_its_cluster, "self.topics.get(tp.topic, at.topic_id)", "None", of_acts.topic_of_the_new_cluster_is_recreated),
         "topics of another cluster are those of the act's subscription": _without(acts.decide, "{*known, *body.starts, *look.description.partitions}", "look.description.partitions", of_acts.cluster_is_named_by_a_run_that_subscribes_to_less),
