@@ -62,6 +62,7 @@ class Batch:
     read: Callable[[Plan], DataFrame]
     former_jobs: Sequence[Mapping[str, Any]] = ()  # of earlier attempts
     tries: int = 1  # of this attempt to write
+    is_committed: bool = False  # it is written again
 
     @property
     def pipeline(self) -> str:

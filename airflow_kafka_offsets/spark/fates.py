@@ -207,7 +207,10 @@ class RowSink(Sink):
         self._prepare_bad(batch)
         is_rewrite = batch.attempt > 1
         with explaining(batch):
-            if is_rewrite and self.conditions.given:  # old rows stay if the new ones are not as ensured
+            if batch.is_committed:  # its rows stay if the new ones are refused
+                again = Fates(rows, self.rows, self.types)
+                self.refuse_too_many(batch, again.bad(), again.count())
+            if is_rewrite and self.conditions.given:  # so they do if the new ones are not as ensured
                 measured = self.conditions.measure(Fates(rows, self.rows, self.types).rows())
                 self.conditions.check(batch, measured, f"{self.output} is unchanged")
             fates = Fates(rows, self.rows, self.types)
@@ -226,9 +229,13 @@ class RowSink(Sink):
         def publish() -> str | None:
             if bad is not None:
                 published(bad)
-            return published(written)
+            snapshot = published(written)
+            self._empty_former_tables(batch)
+            return snapshot
 
         is_staged = written.publish is not None or (bad is not None and bad.publish is not None)
+        if not is_staged:
+            self._empty_former_tables(batch)
         return replace(
             written,
             outputs=outputs if bad_outputs is None else outputs.unionByName(bad_outputs),
@@ -240,10 +247,13 @@ class RowSink(Sink):
         )
 
     def _prepare_bad(self, batch: Batch) -> None:
-        """Mark the table of bad records before any row is written, and remove those that it has elsewhere."""
+        """Mark the table of bad records before any row is written."""
         if self.bad is not None and not self.bad.checked:
             none = without_rows(batch.spark, KAFKA_COLUMNS)
             self.bad.prepare(keyed(Fates(none, self.rows).bad(), batch.key), batch.plan)
+
+    def _empty_former_tables(self, batch: Batch) -> None:
+        """Remove the bad records that earlier attempts have put elsewhere, last: what is refused leaves them."""
         for table in self.tables_of_bad(batch):
             if table is not self.bad and not (old := table.rows_of(batch)).isEmpty():
                 published(table.write(batch, old.drop(BATCH_COLUMN).limit(0)))

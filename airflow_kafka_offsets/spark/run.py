@@ -96,6 +96,7 @@ class Work:
             observed[1],
             read=lambda which: read_records(self.spark, which, options | headers),
             former_jobs=[read_object(self.store, f"{pipeline}/jobs/{name}.json", name) for name in sorted(jobs)],
+            is_committed=bool(self.commit),
         )
         log.info("%s: offsets to read: %d, partitions: %d.", batch, sum(batch.sizes.values()), len(batch.ranges))
         return batch
