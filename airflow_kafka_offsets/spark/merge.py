@@ -49,7 +49,7 @@ from airflow_kafka_offsets.spark.history import MERGED, Commit, commits
 from airflow_kafka_offsets.spark.plan import Plan
 from airflow_kafka_offsets.spark.retries import try_again
 from airflow_kafka_offsets.spark.run import open_work
-from airflow_kafka_offsets.spark.sinks import plain_sink
+from airflow_kafka_offsets.spark.sinks import entity_table, plain_sink
 from airflow_kafka_offsets.spark.sinks.columns import quoted
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
 from airflow_kafka_offsets.spark.sinks.iceberg import EXTENSIONS, in_catalog
@@ -309,7 +309,7 @@ def merge_batches(spark: SparkSession, argv: Sequence[str] | None = None, store:
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
     own = plain_sink(job["sink"], job["output"])
-    merge = Merge(own, plain_sink(given["sink"], role="/merge"), work.plan, Query.of(given))
+    merge = Merge(own, entity_table(given), work.plan, Query.of(given))
     merged = merge.run(spark, Commits(work.store, work.arguments.pipeline, work.plan, own.output))
     log.info("%s: batches merged: %s.", merge.table.output, ", ".join(merged) or "none, it has them all")
     return merged

@@ -18,7 +18,7 @@ from airflow_kafka_offsets.spark.batch import Batch
 from airflow_kafka_offsets.spark.errors import InvalidJob
 from airflow_kafka_offsets.spark.jobs.program import run
 from airflow_kafka_offsets.spark.run import open_work, write_work
-from airflow_kafka_offsets.spark.sinks import sink_of
+from airflow_kafka_offsets.spark.sinks import entity_table, sink_of
 from airflow_kafka_offsets.spark.store import Store
 
 
@@ -26,11 +26,14 @@ def write_batch(spark: SparkSession, argv: Sequence[str] | None = None, store: S
     """Parameters and errors are those of :func:`~airflow_kafka_offsets.spark.run.for_each_batch`.
 
     :raises InvalidJob: the arguments have no ``--job``.
+    :raises OtherOutput: also of the entity table.
     """
     work = open_work(spark, argv, store)
     if work.job is None:
         remedy = "Give kafka_spark_batch a sink, or run an application of your own"
         raise InvalidJob("Cannot write the batch", "The arguments have no --job", remedy)
+    if (merge := work.job.get("merge")) is not None:  # a table to adopt: its keys are before this batch's
+        entity_table(merge).check(spark, work.plan)
     return write_work(work, sink_of(work.job))
 
 

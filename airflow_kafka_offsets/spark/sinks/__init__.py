@@ -31,6 +31,11 @@ def sink_of(job: Mapping[str, Any]) -> Sink:
     return RowSink(sink, rows, None if bad is None else plain_sink(bad["sink"], role=BAD_ROLE))
 
 
+def entity_table(merge: Mapping[str, Any]) -> TableSink:
+    """Of the member ``merge`` of a job object."""
+    return plain_sink(merge["sink"], role="/merge")
+
+
 def plain_sink(members: Mapping[str, Any], output: str | None = None, role: str = "") -> TableSink:
     """A table, from a member ``sink`` of a job object.
 

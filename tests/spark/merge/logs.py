@@ -72,8 +72,8 @@ class Log:
     @property
     def job(self) -> dict[str, Any]:
         words = {"delete_when": self.delete_when, "truncate_when": self.truncate_when, "placeholder": self.placeholder}
-        merge = {"sink": self._sink("customers"), "keys": [*self.keys], "order_by": [*self.order_by], **words}
-        return {"output": self.output, "sink": self._sink("log"), "rows": None, "merge": merge}
+        merge = {"sink": self.sink_at("customers"), "keys": [*self.keys], "order_by": [*self.order_by], **words}
+        return {"output": self.output, "sink": self.sink_at("log"), "rows": None, "merge": merge}
 
     @property
     def output(self) -> str:
@@ -183,9 +183,9 @@ class Log:
         return {row["id"]: row["name"] for row in rows}
 
     def _plain(self, name: str, output: str | None = None) -> TableSink:
-        return plain_sink(self._sink(name), output)
+        return plain_sink(self.sink_at(name), output)
 
-    def _sink(self, name: str) -> dict[str, Any]:
+    def sink_at(self, name: str) -> dict[str, Any]:
         place: dict[str, Any] = {"format": self.kind, "path": f"{self.folder}/{name}", "table": None}
         if self.kind == "iceberg":
             place |= {"path": None, "table": f"lake.db.{self.folder.name.replace('-', '_')}_{name}"}

@@ -50,7 +50,7 @@ class ConnectorLog(Log):
     def output(self) -> str:
         return str(self.job["output"])
 
-    def _sink(self, name: str) -> dict[str, Any]:
+    def sink_at(self, name: str) -> dict[str, Any]:
         return dict(self.job["sink"] if name == "log" else self.job["merge"]["sink"])
 
     def rows_of(self, records: Sequence[Record], first: int, partition: int = 0) -> DataFrame:

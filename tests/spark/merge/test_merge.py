@@ -10,8 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark.errors import InvalidJob, OtherOutput
+from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
 from airflow_kafka_offsets.spark.plan import Plan
-from tests.spark.merge.logs import Log, record
+from tests.spark.merge.logs import KeyedBatch, Log, record
 from tests.spark.merge.scenes import SCENES, merged, play
 from tests.spark.plans import LOG
 
@@ -206,6 +207,10 @@ def test_other_outputs_and_logs_are_refused_and_adopted_keys_count(iceberg_log: 
         replace(log.sink, role="/merge").check(log.spark, plan)
     with pytest.raises(OtherOutput, match="'orders/merge'"):
         replace(log.table, role="/merge").check(log.spark, replace(plan, pipeline="payments"))
+    payments = KeyedBatch(log.folder / "payments", "nowhere:1", "payments", 1).plan({("orders", 0): (0, 1)})
+    with pytest.raises(OtherOutput, match="'orders/merge'"):  # before the batch has a key that sorts before its rows
+        write_batch(log.spark, payments.arguments(payments.job({**log.job, "sink": log.sink_at("payments")})))
+    assert payments.attempts == []
     (log.folder / "checkpoint").rename(log.folder / "lost")
     log.spark.sql(f"DROP TABLE {log.table.name} PURGE")
     new = Log(log.spark, log.folder, log.kind, ending="fedcba987654")
