@@ -18,18 +18,19 @@ from airflow_kafka_offsets.spark.errors import OutputLost, StoreUnavailable
 from airflow_kafka_offsets.spark.plan import Plan, read_plan
 from airflow_kafka_offsets.spark.store import Store
 
+Missing = Mapping[str, tuple[str, Plan | None]]
+"""By key, which run committed the batch, and what that has read; ``None``: not known."""
+
 STEP = 50
 """So many batches are looked for at a time, until one of them is there."""
 
 
-def name_lost(
-    error: OutputLost, lost: Mapping[str, Plan | None], is_readable: Callable[[Plan], bool], plan: Plan
-) -> OutputLost:
-    """The error with all batches that are missing, and whether Kafka has their records."""
-    lost = lost or {str(plan.expects): None}
-    listed = "; ".join(f"{key}, whose records Kafka {_has(p, is_readable)}" for key, p in lost.items())
+def name_lost(error: OutputLost, lost: Missing, is_readable: Callable[[Plan], bool], plan: Plan) -> OutputLost:
+    """The error with all batches that are missing, their runs, and whether Kafka has their records."""
+    lost = lost or {str(plan.expects): ("not known", None)}
+    listed = "; ".join(f"{key} (run {r}), whose records Kafka {_has(p, is_readable)}" for key, (r, p) in lost.items())
     act = plan.conf(acknowledge={"rows": [*lost]})
-    remedy = f"Restore the table; or clear the runs of these batches, oldest first; or give up just these rows: {act}"
+    remedy = f"Restore the table; or clear these runs, oldest first; or give up just these rows: {act}"
     return OutputLost(error.what, f"{error.cause}. Committed batches that are missing there: {listed}", remedy)
 
 
@@ -39,32 +40,36 @@ def _has(plan: Plan | None, is_readable: Callable[[Plan], bool]) -> str:
 
 def missing_batches(
     store: Store, pipeline: str, plan: Plan, output: str, present: Callable[[Sequence[str]], Collection[str]]
-) -> dict[str, Plan | None]:
+) -> Missing:
     """Keys of earlier batches that are committed with rows into this output, which lacks them, oldest first.
 
     The log is searched backwards, until a step of it has a batch that is there.
 
     :param pipeline: its folder.
     :param present: which of these keys are there.
-    :returns: with what the newest ``STEP`` batches have read; ``None``: not known.
+    :returns: what is read is known of the newest ``STEP`` batches.
     """
-    missing: dict[str, Plan | None] = {}
+    missing: dict[str, tuple[str, Plan | None]] = {}
     for end in range(plan.number, 1, -STEP):
         step = dict(_committed(store, pipeline, range(max(1, end - STEP), end), output))
         there = present([*step])
-        missing = {key: p if end == plan.number else None for key, p in step.items() if key not in there} | missing
+        missing = {
+            key: (run, read if end == plan.number else None) for key, (run, read) in step.items() if key not in there
+        } | missing
         if there:
             break
     return missing
 
 
-def _committed(store: Store, pipeline: str, numbers: Iterable[int], output: str) -> Iterator[tuple[str, Plan | None]]:
+def _committed(
+    store: Store, pipeline: str, numbers: Iterable[int], output: str
+) -> Iterator[tuple[str, tuple[str, Plan | None]]]:
     for number in numbers:
         earlier, entries = entries_of(store, pipeline, number)
         commits = [entry for entry in entries.values() if entry["entry"] == "commit"]
         if commits and commits[-1].get("rows", 1) and commits[-1]["output"] == output:
             newest = max(k for k, entry in entries.items() if entry["entry"] == "plan")
-            yield entries[newest]["key"], _plan(store, earlier, newest)
+            yield entries[newest]["key"], (commits[-1]["by"]["run_id"], _plan(store, earlier, newest))
 
 
 def _plan(store: Store, folder: str, entry: int) -> Plan | None:

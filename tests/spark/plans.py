@@ -87,7 +87,8 @@ class PlannedBatch:
         return self.append("plan", **{**HEADER, **own, **header})
 
     def commit(self, rows: int = 1, **members: Any) -> PlannedBatch:
-        return self.append("commit", rows=rows, **{"bad": 0, "filtered": 0, "output": None, **members})
+        own = {"by": {"run_id": f"run-{self.number}"}, "bad": 0, "filtered": 0, "output": None}
+        return self.append("commit", rows=rows, **{**own, **members})
 
     def continued(self) -> PlannedBatch:
         """Another run appends the same plan."""

@@ -41,7 +41,8 @@ def test_a_table_that_was_rolled_back_is_named_with_its_batches_and_clearing_the
     with pytest.raises(OutputLost) as raised:
         history.drive(4)
     assert batch.attempts == []
-    assert f"{lost}, whose records Kafka has no more; {kept}, whose records Kafka has" in raised.value.cause
+    gone, there = "(run run-2), whose records Kafka has no more", "(run run-3), whose records Kafka has"
+    assert f"{lost} {gone}; {kept} {there}" in raised.value.cause
     act = json.loads(raised.value.remedy.partition(" with the conf ")[2])["kafka_offsets"]
     assert (act["after"], act["acknowledge"]) == (7, {"rows": [lost, kept]})
 
