@@ -94,7 +94,7 @@ def refuse_losses(look: Look, starts: Mapping[TopicPartition, ValidatedStart], w
         return
     remedy = (
         'Restore the records, or accept the loss: on_data_loss="advance" resumes at the first record that is left, '
-        '"reset" where otherwise= says.'
+        '"reset" resumes where otherwise= says.'
     )
     if way_on is not None:
         reset: dict[str, Any] = {"start": {str(tp): start.start for tp, start in lost.items()}}

@@ -24,8 +24,7 @@ from airflow_kafka_offsets.errors import InvalidRequest
 class KafkaOffsetsHook(KafkaBaseHook):
     """Offsets of the cluster that a ``kafka`` connection leads to.
 
-    OAuth, MSK's and Google's tokens and the allow-listed callbacks come with the base class: it builds the settings and
-    hands them to ``_get_client``, the provider's extension point.
+    OAuth, MSK's and Google's tokens and allow-listed callbacks work as in the base class.
 
     :param kafka_config_id: the connection; its extra is the librdkafka configuration.
     """

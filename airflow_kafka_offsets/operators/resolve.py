@@ -85,7 +85,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
         succeeded.
     :param pipeline_id: the name of the log of batches; default: ``<dag_id>.<task_id>``. Mapped tasks need one, such as
         ``"{{ task.topics }}"``; shards share one.
-    :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
+    :param kafka_config_id: a ``kafka`` connection.
     :param checkpoint_location: default: ``[kafka_offsets] checkpoint_location``.
     :raises InvalidRequest: when the DAG is parsed: all problems that do not depend on templates.
     """

@@ -25,7 +25,7 @@ class PartitionDiscoverySensor(WaitingSensor):
 
     :param topics: as of ``ResolveStartupOffsetsOperator``.
     :param min_partitions: how many partitions each topic must have, where ``topics`` does not name them.
-    :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
+    :param kafka_config_id: a ``kafka`` connection.
     :raises InvalidRequest: when the DAG is parsed.
     """
 

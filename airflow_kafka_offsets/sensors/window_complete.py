@@ -36,7 +36,7 @@ class WindowCompleteSensor(WaitingSensor):
     :param end: the window's end, exclusive; default: the end of the run's data interval.
     :param idle_timeout: how long to wait for an idle partition, after the window's end and the partition's last new
         record: seconds or a ``timedelta``. Default: five minutes.
-    :param kafka_config_id: a ``kafka`` connection of the Kafka provider.
+    :param kafka_config_id: a ``kafka`` connection.
     :param timeout: how long to wait; default: ten minutes more than ``idle_timeout``.
     :raises InvalidRequest: when the DAG is parsed.
     """
