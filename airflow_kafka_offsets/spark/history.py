@@ -9,7 +9,7 @@
 """What a table's own history says: of each commit, what its writer has said in it.
 
 Delta keeps that as ``userMetadata``, Iceberg as properties of the snapshot. Only commits whose changes the table has
-now are listed: what a ``RESTORE`` or a rollback has taken back is passed over.
+now are listed: what a ``RESTORE``, a rollback or a ``REPLACE TABLE`` has taken back is passed over.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def commits(spark: SparkSession, table: TableSink) -> Iterator[Commit]:
 
 
 def delta_history(spark: SparkSession, name: str) -> Iterator[Row]:
-    """All commits of a Delta table, the newest first, with their time ``ms``. No more is read than is asked for."""
+    """The commits of a Delta table, the newest first, with their time ``ms``. No more is read than is asked for."""
     below = 2**63
     for depth in _DEPTHS:
         rows = spark.sql(f"DESCRIBE HISTORY {name} LIMIT {depth}").selectExpr("*", "unix_millis(timestamp) AS ms")
@@ -59,20 +59,19 @@ def delta_history(spark: SparkSession, name: str) -> Iterator[Row]:
         for row in (row for row in found if row.version < below):
             below = row.version
             yield row
+            if row.operation == "RESTORE":  # by a timestamp: nothing says what the table has
+                below = int(row.operationParameters.get("version") or -1) + 1
+            elif "REPLACE TABLE" in row.operation or row.operation == "CLONE":  # another table of the same name
+                return
         if len(found) < depth:
             return
 
 
 def _delta(spark: SparkSession, name: str) -> Iterator[Commit]:
-    below = 2**63
     for row in delta_history(spark, name):
-        if row.version >= below:
-            continue
-        is_restore = row.operation == "RESTORE"
         said = json.loads(row.userMetadata) if (row.userMetadata or "").startswith("{") else {}
-        yield Commit([row.version, row.ms], said.get(BATCH_COLUMN), {} if is_restore else said.get(MERGED))
-        if is_restore:  # by a timestamp: nothing says what the table has
-            below = int(row.operationParameters.get("version") or -1) + 1
+        merged = {} if row.operation == "RESTORE" else said.get(MERGED)
+        yield Commit([row.version, row.ms], said.get(BATCH_COLUMN), merged)
 
 
 def _iceberg(spark: SparkSession, name: str) -> Iterator[Commit]:
