@@ -54,9 +54,16 @@ class Lake:
         return write_batch(self.spark, batch.arguments(job))
 
     def read(self, name: str) -> DataFrame:
-        return self.spark.table(
-            f"lake.db.{self.folder.name}_{name}" if self.kind == "iceberg" else f"delta.`{self.folder}/{name}`"
-        )
+        if self.kind == "delta":
+            return self.spark.table(f"delta.`{self.folder}/{name}`")
+        self.spark.catalog.refreshTable(table := f"lake.db.{self.folder.name}_{name}")  # others write, too
+        return self.spark.table(table)
+
+    @property
+    def entities(self) -> dict[int, float]:
+        rows = self.read("entities").select("id", "amount").collect()
+        assert len({row["id"] for row in rows}) == len(rows)
+        return {row["id"]: row["amount"] for row in rows}
 
     def count(self, name: str) -> int:
         """How many rows a reader sees."""

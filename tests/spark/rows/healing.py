@@ -19,6 +19,7 @@ from airflow_kafka_offsets.request import RunContext, parse_request
 from airflow_kafka_offsets.rows.config import BadRecords, Json, Merge, Rows
 from airflow_kafka_offsets.rows.job import job_object, output_name
 from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
+from airflow_kafka_offsets.spark.merge import merge_batches
 from airflow_kafka_offsets.store.local import LocalStore
 from testbed.broker import KafkaBroker
 from tests.engine.pipeline import AirflowOfTests
@@ -113,6 +114,9 @@ class Orders:
         self.commit(work)
         return work
 
+    def merge_into_entities(self, work: ResolvedBatch) -> None:
+        merge_batches(self.lake.spark, self.arguments(work))
+
     def batch(self, number: int) -> Batch:
         return self.log.existing(number)
 
@@ -126,6 +130,12 @@ class Orders:
 
     def seen(self) -> tuple[list[int], list[int]]:
         return self.offsets("good"), self.offsets("bad")
+
+    def seen_of(self, number: int) -> tuple[list[int], list[int]]:
+        """Of one batch, counted from its first offset."""
+        first = (number - 1) * len(VALUES)
+        good, bad = ([o - first for o in offsets if 0 <= o - first < len(VALUES)] for offsets in self.seen())
+        return good, bad
 
     def versions(self) -> dict[str, Any]:
         """What the tables are, commit by commit."""

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_offsets.rows.config import BadRecords, Merge
+from airflow_kafka_offsets.spark.errors import BadRecords as TooManyBadRecords
+from airflow_kafka_offsets.spark.errors import ConditionNotMet, OutputLost
 from testbed.broker import KafkaBroker
 from tests.spark.rows.conftest import Lake
 from tests.spark.rows.healing import VALUES, Orders, lenient, new, old
@@ -86,3 +89,77 @@ def test_filtered_records_and_gaps_are_counted_as_before(orders_of: Make, kind: 
     orders.definition = new(orders.lake)
     orders.run("a")
     assert (orders.seen(), orders.committed(1)) == (([1, 3], [2]), (2, 1, 1))
+
+
+def test_a_healed_record_takes_its_old_place_in_the_entity_table(orders_of: Make) -> None:
+    """A later batch has a newer row of one key."""
+    orders = orders_of()
+    orders.merge = Merge(f"{orders.lake.folder}/entities", keys=["id"])
+    orders.produce(b'{"id":1,"amount":10}')
+    last = orders.run("b")
+    orders.merge_into_entities(last)
+    assert orders.lake.entities == {0: 1.0, 1: 10.0}
+    orders.forget(len(VALUES) + 1)
+    orders.definition = new(orders.lake)
+    orders.merge_into_entities(orders.run("a"))
+    assert orders.offsets("good") == [0, 1, 3, 4]
+    assert orders.lake.entities == {0: 1.0, 1: 10.0, 3: -4.5}
+
+
+def test_rows_that_are_not_as_ensured_or_too_many_bad_ones_are_not_written(orders_of: Make) -> None:
+    orders = orders_of()
+    before = orders.versions()
+    orders.definition = new(orders.lake, ensure={"few": "count(*) < 3"})
+    with pytest.raises(ConditionNotMet, match="is unchanged"):
+        orders.run("a")
+    orders.definition = new(orders.lake, bad=BadRecords(orders.lake.sink("bad"), limit=0))
+    with pytest.raises(TooManyBadRecords, match="1 of 4, and the limit is 0"):
+        orders.run("a")
+    assert (orders.versions(), orders.seen(), orders.committed(1)) == (before, ([0], [1, 2, 3]), (1, 3, 0))
+    orders.definition = new(orders.lake, ensure={"few": "count(*) < 4"})
+    orders.run("a")
+    assert orders.seen() == ([0, 1, 3], [2])
+
+
+EDITS = {
+    "DELETE FROM {good} WHERE offset = 0": "0 has 3 rows and bad records of 3 offsets, and was committed with 4",
+    "DELETE FROM {bad} WHERE offset = 2": "0 has 3 rows and bad records of 3 offsets, and was committed with 4",
+    "INSERT INTO {good} SELECT * FROM {good}": "0 has 5 rows and bad records of 4 offsets, and was committed with 4",
+    "UPDATE {bad} SET offset = 1 WHERE offset = 2": "0 has 4 rows and bad records of 3 offsets, and was committed with",
+}
+
+
+def test_a_table_that_somebody_changed_stops_it_before_anything_is_written(orders_of: Make) -> None:
+    orders = orders_of()
+    orders.definition = new(orders.lake)
+    tables, before = {name: orders.sql(name) for name in ("good", "bad")}, orders.versions()
+    for edit, said in EDITS.items():
+        orders.lake.spark.sql(edit.format(**tables))
+        edited = orders.versions()
+        with pytest.raises(OutputLost, match=f"-{said}"):
+            orders.run("a")
+        assert orders.versions() == edited
+        for name, table in tables.items():
+            orders.lake.spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF {before[name]}")
+    orders.run("a")
+    assert (orders.seen(), orders.committed(1)) == (([0, 1, 3], [2]), (3, 1, 0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_batches_are_healed_one_after_the_other(orders_of: Make, kind: str) -> None:
+    """The newest first, as a person clears them."""
+    orders, count = orders_of(kind), 6
+    for number in range(2, count + 1):
+        orders.produce()
+        orders.run(f"run {number}")
+    offsets = range(count * len(VALUES))
+    orders.forget(len(offsets))
+    assert orders.seen() == ([o for o in offsets if o % 4 == 0], [o for o in offsets if o % 4])
+    orders.definition = new(orders.lake)
+    for name in (*(f"run {number}" for number in range(count, 1, -1)), "a"):
+        orders.run(name)
+    assert orders.seen() == ([o for o in offsets if o % 4 != 2], [o for o in offsets if o % 4 == 2])
+    assert {orders.committed(number) for number in range(1, count + 1)} == {(3, 1, 0)}
+    amounts = [row[0] for row in orders.lake.table("good", "amount")]
+    assert amounts == [1.0, 2.5, -4.5] * count
