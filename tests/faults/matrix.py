@@ -7,32 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 from testbed.checks import files_of_delta
 from testbed.topics import wait_for
-from tests.faults.scene import Scene, tries
+from tests.faults.scene import BY_WINDOW, GROUP, ONE_TASK, WITH_MERGE, Scene
 
-BODY, HEADER, BOUND = "batches/*/*/1-*.ranges.json", "batches/*/*/1.json", "runs/*/*/*.json"
+BODY, HEADER, BOUND = "batches/*/*/1-*.ranges.json", "batches/*/*/1.json", "runs/*/*/*/*.json"
 ATTEMPT, REPORT, COMMIT = "batches/*/*/*.begun.json", "batches/*/*/*.report.json", "batches/*/*/2.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One fault, and what comes of it.
-
+    """
     :ivar play: brings the fault about, lets the run or the next one end, and counts.
-    :ivar follows: what happens next; empty: Airflow retries the task.
-    :ivar finds: what a reader finds; empty: each record once, and the group at the end offsets.
+    :ivar dags: of ``dags/faults.py``: the task group, the one task, or both.
     """
 
     name: str
     fault: str
     play: Callable[[Scene], None]
-    follows: str = ""
-    finds: str = ""
+    follows: str = "Airflow retries the task"
     stops_the_broker: bool = False
+    dags: tuple[str, ...] = (GROUP, ONE_TASK)
+
+    @property
+    def run_by(self) -> str:
+        return ", ".join("group" if dag_id == GROUP else "one task" for dag_id in self.dags)
 
 
 def lose_worker(when: str, name: str, there: str, absent: str) -> Callable[[Scene], None]:
@@ -46,6 +49,7 @@ def lose_worker(when: str, name: str, there: str, absent: str) -> Callable[[Scen
         assert scene.state[1] == {}  # the group has not followed yet
         assert scene.retry(run_id).state == "success"
         scene.assert_exact(batches=1)
+        assert len([*scene.log.glob(ATTEMPT)]) == 1  # what was written is not written again
 
     return play
 
@@ -74,10 +78,18 @@ def kill_spark(there: Fact, not_yet: Fact) -> Callable[[Scene], None]:
         scene.produce()
         with scene.at(there, partial(scene.kill_spark, not_yet)):
             run = scene.run()
-        assert (run.state, tries(run, "orders.spark")) == ("success", 2)
+        assert (run.state, scene.tries(run, "spark")) == ("success", 2)
         scene.assert_exact(batches=1)
 
     return play
+
+
+def lose_worker_and_driver(scene: Scene) -> None:
+    scene.produce()
+    run_id = scene.run_and_lose_all(written)
+    assert not visible(scene)
+    assert scene.retry(run_id).state == "success"
+    scene.assert_exact(batches=1)
 
 
 def restart_broker(scene: Scene) -> None:
@@ -96,7 +108,7 @@ def stop_broker(scene: Scene) -> None:
     scene.produce()
     with scene.at(logged(REPORT), stop):
         run = scene.run()
-    assert (run.state, tries(run, "orders.commit")) == ("success", 2)
+    assert (run.state, scene.tries(run, "commit")) == ("success", 2)
     scene.assert_exact(batches=1)
 
 
@@ -108,7 +120,7 @@ def expire_records(scene: Scene) -> None:
     expire = partial(scene.broker.delete_records, {(scene.topic, n): end - 10 for n, end in scene.ends.items()})
     with scene.at(logged("batches/*/0000000002/1.json"), expire):
         run = scene.run()
-    assert (run.states("orders.spark"), scene.state) == (["failed"], before)
+    assert (run.states(scene.task("spark")), scene.state) == (["failed"], before)
     scene.run_refused("DataLoss")
 
 
@@ -134,26 +146,54 @@ def clear_run(scene: Scene) -> None:
     scene.assert_exact(batches=2)
 
 
+def time_out(scene: Scene) -> None:
+    end = datetime.now(UTC)
+    scene.produce(round(end.timestamp() * 1000) - 60_000)
+    window = {"kafka_offsets": {"window": [f"{bound:%FT%TZ}" for bound in (end - timedelta(hours=1), end)]}}
+    scene.said()
+    run = scene.run(**window)
+    assert (run.states("orders"), scene.tries(run, "wait")) == (["failed"], 1)
+    assert "Still missing" in scene.said()
+    assert not scene.log.exists()
+    scene.produce()
+    assert scene.clear(run.run_id).state == "success"
+    assert scene.state == ([*range(scene.produced // 2)], {})
+    scene.assert_whole(batches=1)
+
+
 ROWS = (
     Row(
         "resolve-before-plan",
-        "The resolve task is killed after the plan's offsets are stored, before the plan",
-        lose_worker("before", r"/1\.json", there=BODY, absent=HEADER),
+        "The worker is killed after the plan's offsets are stored, before the plan",
+        lose_worker("before", r"batches/.*/1\.json", there=BODY, absent=HEADER),
     ),
     Row(
         "resolve-before-run",
-        "The resolve task is killed after the plan is stored, before the run is bound to the batch",
+        "The worker is killed after the plan is stored, before the run is bound to the batch",
         lose_worker("before", "/runs/", there=HEADER, absent=BOUND),
+    ),
+    Row(
+        "spark-not-started",
+        "The worker is killed after the run is bound to the batch, before Spark",
+        lose_worker("after", "/runs/", there=BOUND, absent=ATTEMPT),
+        dags=(ONE_TASK,),
     ),
     Row(
         "spark-begun",
         "The Spark driver is killed after its attempt has begun",
         kill_spark(logged(ATTEMPT), not_yet=written),
+        dags=(GROUP,),
     ),
     Row(
         "spark-writing",
         "The Spark driver is killed while it writes files that no commit of the table has",
         kill_spark(written, not_yet=visible),
+    ),
+    Row(
+        "spark-worker-lost",
+        "The worker is killed, and with it the driver, while that writes",
+        lose_worker_and_driver,
+        dags=(ONE_TASK,),
     ),
     Row(
         "spark-before-report",
@@ -162,13 +202,14 @@ ROWS = (
     ),
     Row(
         "commit-before-entry",
-        "The commit task is killed before the batch is committed",
+        "The worker is killed before the batch is committed",
         lose_worker("before", r"/2\.json", there=REPORT, absent=COMMIT),
     ),
     Row(
         "commit-before-group",
-        "The commit task is killed after the batch is committed, before the position is committed to the group",
+        "The worker is killed after the batch is committed, before the position is committed to the group, and the merge",
         lose_worker("after", r"/2\.json", there=COMMIT, absent="batches/*/*/3.json"),
+        dags=(GROUP, WITH_MERGE),
     ),
     Row(
         "broker-restarted",
@@ -176,19 +217,20 @@ ROWS = (
         restart_broker,
         "Spark waits for it, or Airflow retries the task",
         stops_the_broker=True,
+        dags=(GROUP,),
     ),
     Row(
         "broker-down",
         "The broker is stopped before the commit; it is back at the retry",
         stop_broker,
         stops_the_broker=True,
+        dags=(GROUP,),
     ),
     Row(
         "records-expired",
         "Retention takes records after the plan, before Spark reads them",
         expire_records,
-        "The run fails, and the next one with `DataLoss`, until a person decides",
-        "Output and group as they were before the run",
+        "The run fails, and the next one with `DataLoss`, until a person decides. Output and group stay as they were",
     ),
     Row(
         "second-run",
@@ -201,5 +243,12 @@ ROWS = (
         "The whole run is cleared after its success; there are new records",
         clear_run,
         "It writes its batch again; the next run reads what is new",
+    ),
+    Row(
+        "window-timed-out",
+        "The wait for a window times out while the task is deferred; then the window is complete",
+        time_out,
+        "The run fails. When it is cleared, it reads the window",
+        dags=(BY_WINDOW,),
     ),
 )

@@ -29,9 +29,12 @@ def own_broker(java: Java, tmp_path: Path) -> Iterator[Callable[[], KafkaBroker]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    ("row", "dag_id"), [pytest.param(row, dag_id, id=f"{row.name}-{dag_id}") for row in ROWS for dag_id in row.dags]
+)
 def test_after_each_fault_the_output_and_the_group_are_as_the_matrix_says(
     row: Row,
+    dag_id: str,
     checkpoint_location: Path,
     broker: KafkaBroker,
     own_broker: Callable[[], KafkaBroker],
@@ -44,4 +47,4 @@ def test_after_each_fault_the_output_and_the_group_are_as_the_matrix_says(
     kafka.create_topic(topic, PARTITIONS)
     for name, value in airflow_home.connections(kafka.client_config).items():
         monkeypatch.setenv(name, value)
-    row.play(Scene(kafka, topic, group, tmp_path / "orders", checkpoint_location / topic, said))
+    row.play(Scene(dag_id, kafka, topic, group, tmp_path / "orders", checkpoint_location / topic, said))

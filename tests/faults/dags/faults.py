@@ -1,8 +1,8 @@
-"""The DAG of the fault matrix: one topic into a Delta table, with one retry.
+"""The DAGs of the fault matrix: one topic into a Delta table, with one retry.
 
-``python -m tests.faults.dags.faults CONF before|after NAME`` runs it in a worker that kills itself on one line. The
-checkpoint location creates a name with ``link``, and Python tells an audit hook of each ``link`` before it happens, and
-of the removal of the draft right after it.
+``python -m tests.faults.dags.faults DAG CONF before|after NAME`` runs one in a worker that kills itself on one line.
+The checkpoint location creates a name with ``link``, and Python tells an audit hook of each ``link`` before it happens,
+and of the removal of the draft right after it.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 
 from airflow.sdk import DAG
 
-from airflow_kafka_offsets import Delta, kafka_spark_batch
+from airflow_kafka_offsets import Delta, KafkaSparkBatchOperator, Merge, Timestamp, kafka_spark_batch
 
 
 def tell_of_a_retry(context: Any) -> None:
@@ -24,22 +24,34 @@ def tell_of_a_retry(context: Any) -> None:
     Path(f"{context['params']['output']}.{context['ti'].task_id}.retry").touch()
 
 
-with DAG(
-    "faults",
-    schedule=None,
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    params={"topic": "none", "group": "none", "output": "none"},
-    default_args={"retries": 1, "on_retry_callback": tell_of_a_retry},
-):
-    kafka_spark_batch(
-        "orders",
-        topics="{{ params.topic }}",
-        group_id="{{ params.group }}",
-        start="earliest",
-        pipeline_id="{{ params.topic }}",
-        sink=Delta("{{ params.output }}"),
-        sensor=False,
+BATCH: dict[str, Any] = {
+    "topics": "{{ params.topic }}",
+    "pipeline_id": "{{ params.topic }}",
+    "sink": Delta("{{ params.output }}"),
+}
+IN_SEQUENCE = {**BATCH, "group_id": "{{ params.group }}", "start": "earliest"}
+
+
+def dag(dag_id: str) -> DAG:
+    return DAG(
+        dag_id,
+        schedule=None,
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        params={"topic": "none", "group": "none", "output": "none"},
+        default_args={"retries": 1, "on_retry_callback": tell_of_a_retry},
     )
+
+
+with dag("faults"):
+    kafka_spark_batch("orders", sensor=False, **IN_SEQUENCE)
+with dag("faults_of_one_task"):
+    KafkaSparkBatchOperator(task_id="orders", **IN_SEQUENCE)
+with dag("faults_of_one_task_and_merge"):
+    merge = Merge("{{ params.output }}.current", keys=["topic", "partition", "offset"])
+    KafkaSparkBatchOperator(task_id="orders", merge=merge, **IN_SEQUENCE)
+with dag("faults_of_a_window"):  # which the run's conf names
+    wait = {"idle_timeout": 7200, "poke_interval": 0.2}
+    KafkaSparkBatchOperator(task_id="orders", start=Timestamp(), end=Timestamp(), sensor=wait, wait_timeout=1, **BATCH)
 
 
 def kill_at(when: str, name: str) -> None:
@@ -59,6 +71,6 @@ def kill_at(when: str, name: str) -> None:
 if __name__ == "__main__":
     from testbed.dag_runs import load_dag, run_dag
 
-    dag = load_dag(Path(__file__), "faults")
-    kill_at(sys.argv[2], sys.argv[3])
-    run_dag(dag, conf=json.loads(sys.argv[1]))
+    killed = load_dag(Path(__file__), sys.argv[1])
+    kill_at(sys.argv[3], sys.argv[4])
+    run_dag(killed, conf=json.loads(sys.argv[2]))
