@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.providers.common.compat.sdk import conf
-from airflow.sdk import BaseOperator
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.run import failing_at_once
@@ -28,7 +27,7 @@ from airflow_kafka_offsets.operators.connect import SparkConnectBatchOperator
 from airflow_kafka_offsets.operators.merge import ConnectMergeOperator, MergeOperator
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator, resolve_batch
 from airflow_kafka_offsets.operators.spark_task import run_batch
-from airflow_kafka_offsets.operators.submit import SparkSubmitBatchOperator
+from airflow_kafka_offsets.operators.submit import PACKAGED_JOB, SparkSubmitBatchOperator
 from airflow_kafka_offsets.rows.config import Delta, Iceberg, Merge
 from airflow_kafka_offsets.rows.job import entity_table
 from airflow_kafka_offsets.sensors.partition_discovery import PartitionDiscoverySensor
@@ -94,7 +93,7 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
         self.application, self.spark, self.spark_connect = application, spark, spark_connect
         self.sensor, self.wait_timeout, self.partitions = sensor, wait_timeout, require_partitions(partitions)
         self._defaults = kwargs.get("default_args")
-        self._step: BaseOperator | None = None
+        self._step: Any = None
         if sink is not None:
             self.write_to(sink, rows, merge)
 
@@ -106,8 +105,7 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
 
     def after_wait(self, context: Any, event: Mapping[str, Any]) -> Any:
         """Called with the trigger's event."""
-        wait = self._wait()
-        found_in(event, 0 if wait is None else wait.timeout)
+        found_in(event, getattr(self._wait(), "timeout", 0))
         return self._do_batch(context)
 
     def _tasks_of_batch(self) -> set[str]:
@@ -120,7 +118,8 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
     def _do_batch(self, context: Any) -> dict[str, Any]:
         with failing_at_once(context):
             resolve_batch(self, context)
-        self._run(SparkConnectBatchOperator, SparkSubmitBatchOperator, {"application": self.application}, context)
+        of_job = {"application": self.application or PACKAGED_JOB}
+        self._run(SparkConnectBatchOperator, SparkSubmitBatchOperator, of_job, context)
         with failing_at_once(context):
             figures = commit_batch(self.plan, context)
         if self.job is not None and self.job[2] is not None:
@@ -132,19 +131,17 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
         """Run the task that the group has for this step."""
         about: dict[str, Any] = {"task_id": self.task_id, "plan": self.plan, "default_args": self._defaults}
         if self.spark_connect:
-            step = connected(conn_id=self.spark_connect, **about)
+            self._step = connected(conn_id=self.spark_connect, **about)
         else:
-            given = {name: value for name, value in of_job.items() if value is not None}
-            step = submitted(**about, **given, **(self.spark or {}))
-        self._step = step
-        run_batch(step, context)
+            self._step = submitted(**about, **of_job, **(self.spark or {}))
+        run_batch(self._step, context)
         self._step = None
 
     def _wait(self) -> WaitingSensor | None:
         if self.sensor is None and not is_by_window(self.start, self.end):
             return None
-        limit = {} if self.wait_timeout is None else {"timeout": self.wait_timeout}
-        about = {"task_id": self.task_id, "kafka_config_id": self.kafka_config_id, **limit}
+        about = {"task_id": self.task_id, "kafka_config_id": self.kafka_config_id}
+        about |= {} if self.wait_timeout is None else {"timeout": self.wait_timeout}
         return make_sensor(self.topics, self.start, self.end, self.sensor, about)
 
 

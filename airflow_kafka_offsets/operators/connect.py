@@ -32,7 +32,6 @@ from airflow.sdk import BaseOperator
 
 from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.operators.commit import log_of
-from airflow_kafka_offsets.operators.links import PageLink
 from airflow_kafka_offsets.operators.spark_task import BatchTask
 
 if TYPE_CHECKING:
@@ -63,7 +62,6 @@ class SparkConnectBatchOperator(BatchTask, BaseOperator):
 
     template_fields: Sequence[str] = ("plan", "conn_id")
     ui_color = "#e6f2e6"
-    operator_extra_links = (PageLink(),)
 
     def __init__(self, *, plan: Mapping[str, Any] | Any, conn_id: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)

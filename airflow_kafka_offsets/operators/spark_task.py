@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.hooks.run import failing_at_once
 from airflow_kafka_offsets.operators.commit import given_of, log_of
 from airflow_kafka_offsets.operators.lineage import TellsLineage
+from airflow_kafka_offsets.operators.links import PageLink
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.engine.work import PlanReference
@@ -28,6 +29,7 @@ class BatchTask(TellsLineage, ABC):
     """For operators that run the job of a plan, unless the batch is written and its records are gone from Kafka."""
 
     log: Any
+    operator_extra_links: Collection[Any] = (PageLink(),)
 
     def execute(self, context: Any) -> None:
         run_batch(self, context)
@@ -45,6 +47,8 @@ class BatchTask(TellsLineage, ABC):
 
 def run_batch(task: BatchTask, context: Any) -> None:
     """Run the Spark job of a task's plan, if it needs one."""
+    for link in task.operator_extra_links:  # Airflow itself pushes them when the task ends
+        context["ti"].xcom_push(key=link.xcom_key, value=link.get_link(task, ti_key=context["ti"]))
     with failing_at_once(context), _environment_of_this_task():
         given = given_of(task.plan)
         if task.needs_job(given):

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from inspect import unwrap
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,6 @@ from airflow_kafka_offsets.hooks.spark_installation import (
     missing_variables,
     settings_of,
 )
-from airflow_kafka_offsets.operators.links import PageLink
 from airflow_kafka_offsets.operators.spark_task import BatchTask
 
 if TYPE_CHECKING:
@@ -83,7 +82,6 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "plan")
     ui_color = "#e6f2e6"
-    operator_extra_links: Collection[Any] = (PageLink(),)
 
     def __init__(
         self,
