@@ -47,10 +47,10 @@ class BatchTask(TellsLineage, ABC):
 
 def run_batch(task: BatchTask, context: Any) -> None:
     """Run the Spark job of a task's plan, if it needs one."""
-    for link in task.operator_extra_links:  # Airflow itself pushes them when the task ends
-        context["ti"].xcom_push(key=link.xcom_key, value=link.get_link(task, ti_key=context["ti"]))
     with failing_at_once(context), _environment_of_this_task():
         given = given_of(task.plan)
+        for link in task.operator_extra_links:  # Airflow itself pushes them when the task ends
+            context["ti"].xcom_push(key=link.xcom_key, value=link.get_link(task, ti_key=context["ti"]))
         if task.needs_job(given):
             task.run_job(given, context)
         else:
