@@ -16,8 +16,8 @@ from testbed.standalone import StandaloneAirflow
 from testbed.topics import Topics
 
 DAG_ID, PARTITIONS = "kafka_backfill_by_timestamp", 3
-HOURS, AN_HOUR, LATE = 8, 500, 120
-WAVES = ((0, 4), (4, 8))
+HOURS, AN_HOUR, LATE = 6, 500, 120
+WAVES = ((0, 3), (3, 6))
 DEADLINE_S = 1800.0
 
 
@@ -40,7 +40,7 @@ class Hours:
             step(f"  Hours {', '.join(map(str, wave))}")
             runs = [self._start(hour) for hour in wave]
             late = 0
-            for hour in random.sample(self.order[: end - 2], 2):  # while the windows of this wave are read
+            for hour in random.sample(self.order[: end - 1], 2):  # while the windows of this wave are read
                 self._produce(hour, LATE)
                 late += LATE
             self._wait(runs)
