@@ -61,6 +61,7 @@ for number in (1, 2):
 COUNTING = (
     FOLDER
     + """
+import os
 import sys
 from collections import Counter
 import grpc
@@ -75,6 +76,7 @@ class Counting(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientIntercept
         return proceed(details, request)
     intercept_unary_stream = intercept_unary_unary
 
+os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # else pyspark.sql.functions look for a JVM
 remote, root, *batches = sys.argv[1:]
 channel = DefaultChannelBuilder(remote)
 channel.add_interceptor(Counting())

@@ -57,7 +57,8 @@ class Output:
         members = {"plan_id": "p", "log": LOG, **plan}
         of = Plan(pipeline=pipeline, number=int(key[:10]), key=key, **members)
         place = AttemptNumber(attempt, on_look)
-        return Batch(self.spark, of, self.frame([]), None, self.sink.output, place, None, lambda _: self.frame([]))
+        none = self.frame([])
+        return Batch(self.spark, of, none, None, self.sink.output, place, None, lambda _: none)
 
     def frame(self, rows: Sequence[Row]) -> DataFrame:
         return self.spark.createDataFrame([(*row, "orders", 0) for row in rows], COLUMNS)
