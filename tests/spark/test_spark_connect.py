@@ -89,7 +89,7 @@ for number in range(0, len(batches), 6):
 spark.stop()
 """
 )
-MOST_CALLS = {"delta": 24, "iceberg": 32}
+MOST_CALLS = {"delta": 24, "iceberg": 34}
 
 
 @pytest.fixture(scope="module")
