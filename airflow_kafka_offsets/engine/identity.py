@@ -164,12 +164,6 @@ def _unknown_batches(group_id: str | None, group: Committed, identity: Identity,
     if keys := keys - {*identity.batches}:
         newest = "no batch" if shard.newest is None else f"batch {shard.newest.plan.key}"
         who = {key: f"group {group_id!r}" if key in own else "Airflow" for key in keys}
-        last = max("" if shard.newest is None else shard.newest.plan.key, f"{identity.bases[-1] + 1:010}")
-        which = f"kafka_batch > '{last}'"
-        if shard.log.shard:
-            which += " AND kafka_batch LIKE '%-{}of{}-%'".format(*shard.log.shard)
-        for batch in () if shard.newest is None else unfinished(shard.log, shard.newest):
-            which += f" OR kafka_batch = '{batch.plan.key}'"  # it may have been committed since, and gets another key
         yield Difference(
             CheckpointBehind,
             "batch",
@@ -179,11 +173,25 @@ def _unknown_batches(group_id: str | None, group: Committed, identity: Identity,
                     f"{who[key]} knows more of batch {key} than this log, which ends with {newest}."
                     for key in sorted(keys)
                 ),
-                f"The rows of all batches that were committed later are those with {which}.",
+                f"The rows of all batches that were committed later are those with {_later_rows(identity, shard)}.",
             ],
             "The checkpoint location is an older copy. Restore the newest one; or delete the rows of these "
             "batches from the output, then acknowledge: their records are read again.",
         )
+
+
+def _later_rows(identity: Identity, shard: Shard) -> str:
+    """In SQL. A key with the number of the newest batch and other random digits is of a later log, too."""
+    newest, shard_of = shard.newest, shard.log.shard
+    open_keys = [] if newest is None else [batch.plan.key for batch in unfinished(shard.log, newest)]
+    first = max("" if newest is None else newest.plan.key[:10], f"{identity.bases[-1] + 1:010}")
+    which = f"kafka_batch >= '{first}'"
+    if shard_of:
+        which += " AND kafka_batch LIKE '%-{}of{}-%'".format(*shard_of)
+    if newest is not None and newest.plan.key not in open_keys:
+        which += f" AND kafka_batch <> '{newest.plan.key}'"
+    # An unfinished batch may have been committed since, and gets another key.
+    return which + "".join(f" OR kafka_batch = '{key}'" for key in open_keys if key < first)
 
 
 def _group(group_id: str | None, group: Committed, decided: Decided, shard: Shard) -> Iterator[Difference]:

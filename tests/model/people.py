@@ -37,7 +37,9 @@ THEMES = (
 MOST_ACTS = 25
 POSITIONS = re.compile(r"SpecificOffsets\((\{.*?\}\})\)")
 _HELD = re.compile(r"(\S+)-([0-9]+): group 'g' holds ([0-9]+),")
-_BEHIND = re.compile(r"kafka_batch > '(\S*)'(?: AND kafka_batch LIKE '%(-[0-9]+of[0-9]+-)%')?(.*)")
+_BEHIND = re.compile(
+    r"kafka_batch >= '(\S*)'(?: AND kafka_batch LIKE '%(-[0-9]+of[0-9]+-)%')?(?: AND kafka_batch <> '(\S*)')?(.*)"
+)
 _RESUME = re.compile(r"resume: (\{.*?\});")
 
 
@@ -184,7 +186,10 @@ def _forget_unknown_rows(world: World, error: Exception | None) -> None:
     elif found := [*_BEHIND.finditer(str(error))]:  # of each shard
 
         def is_behind(row: Row, key: str) -> bool:
-            return any((key > which[1] and (which[2] or "-") in key) or f"'{key}'" in which[3] for which in found)
+            return any(
+                (key >= first and (shard or "-") in key and key != own) or f"'{key}'" in others
+                for first, shard, own, others in (which.groups() for which in found)
+            )
 
         forget(world, is_behind)
 

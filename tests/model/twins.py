@@ -127,7 +127,7 @@ TWINS: dict[Kind, dict[str, Twin]] = {
         "an unfinished batch's new topic starts anew": _without(state.Decided.resumed, "not self.identity.is_ended(self.identity.on_its_cluster(tp, at, plan.identity))", "tp not in position", of_acts.re_created_topic_of_a_new_cluster_is_planned_again),
         "single partitions are looked at twice": _without(look.Look.description.func, "if self.describe(found.topics).topic_ids != found.topic_ids:", "if False:", of_acts.topic_is_re_created_between_two_looks),
         "a mark counts for a re-created topic": _without(begin._resumed, "return held | look.log_starts(ended)", "return held", of_logs.log_is_lost_behind_a_mark_of_another_topic),
-        "rows of an unfinished batch of an older copy stay": _without(identity._unknown_batches, "unfinished(shard.log, shard.newest)", "()", of_logs.log_is_an_older_copy_of_an_unfinished_batch),
+        "rows of an unfinished batch of an older copy stay": _without(identity._later_rows, "if newest is not None and newest.plan.key not in open_keys:", "if newest is not None:", of_logs.log_is_an_older_copy_of_an_unfinished_batch),
         "Airflow's memory is not asked": _without(identity._unknown_batches, "shard.memory is not None and", "False and", of_logs.log_is_an_older_copy),
         "memory is asked after the log": Twin(((turn._look_and_act, "Shard(log, memory, log.newest())", "(lambda newest: Shard(log, airflow.last_planned(), newest))(log.newest())"),), of_logs.another_run_plans_between_the_looks_at_memory_and_log),
         "a batch without records needs no job, whatever it had": _without(entries.Batch.has_records.fget, "any(plan.offsets for plan in self.plans)", "bool(self.plan.offsets)", of_logs.older_log_with_an_unfinished_batch_expires),

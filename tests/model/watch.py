@@ -77,7 +77,8 @@ def _begins(world: World, tp: TopicPartition, origin: str, offset: int, me: Prog
     at, start = (origin, tp), world.pipeline.start
     if world.losses or world.pipeline is not world.pipelines[0]:
         held = world.kafka.groups.get("g", {}).get(tp)
-        if held is None or mark_of(held.metadata) is None:
+        mark = None if held is None else mark_of(held.metadata)
+        if mark is None or world.origins.get(str(mark.topic)) != origin:
             _excuse(world, origin, tp, offset)  # nothing says how far the lost log was
     elif me is not None and world.origin(tp) == origin and tp in me.began and tp not in world.truncated:
         low, stable, high, held = me.began[tp]
