@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark.errors import LateAttempt
 from airflow_kafka_offsets.spark.merge import Merge
@@ -167,11 +168,84 @@ def restored(log: Log) -> None:
     merged(log)
 
 
+def failed_before_empty_runs(log: Log) -> None:
+    """Nobody retries it: the table stays at its receipt, and the merge of any later run ends it."""
+    log.commit(1, [record(0, "a", "1"), record(1, "b", "1")])
+    merged(log)
+    log.commit(2, [record(2, "a", "2"), record(3, "b", None)])
+    for step in ("changes", "rows", "publish"):
+        with stalled(step, kill), pytest.raises(Killed):
+            log.merge(2)
+        assert log.differences(at_receipt=True) == []
+    assert log.merge(1) == [2]  # of a run that was cleared
+    assert log.differences() == []
+    log.commit(3, [record(4, "c", "3")])
+    with stalled("publish", kill), pytest.raises(Killed):
+        log.merge(3)
+    log.commit(4, [])
+    assert merged(log) == [3, 4]
+    assert merged(log) == []
+
+
+def killed_before_its_receipt(log: Log) -> None:
+    """Then the batch is written again, without a key that the killed merge has merged."""
+    log.commit(1, [record(0, "a", "1")])
+    merged(log)
+    log.commit(2, [record(1, "b", "2"), record(2, "wrong", "2")])
+    with killed_at("fast_forward" if log.kind == "iceberg" else "MERGE INTO"), pytest.raises(Killed):
+        log.merge()
+    assert log.differences(at_receipt=True) == []
+    log.commit(2, [record(1, "b", "2")])
+    assert merged(log) == [2]
+    assert log.entities == {"a": "1", "b": "2"}
+
+
+class Killed(BaseException):
+    """Nothing that a merge has for errors is carried out."""
+
+
+def kill() -> None:
+    raise Killed
+
+
+@contextmanager
+def killed_at(words: str) -> Iterator[None]:
+    """Before a statement with these words."""
+    with pytest.MonkeyPatch.context() as patch:
+        sql = SparkSession.sql
+
+        def sql_but(self: SparkSession, text: str, *more: Any) -> Any:
+            return kill() if words in text else sql(self, text, *more)
+
+        patch.setattr(SparkSession, "sql", sql_but)
+        yield
+
+
+def written_by_others(log: Log) -> None:
+    """The entity table is changed while a merge runs: columns of the user's own stay, and what was erased."""
+    name, sql = log.table.name, log.spark.sql
+    log.commit(1, [record(0, "a", "1"), record(1, "b", "1"), record(2, "erased", "1")])
+    merged(log)
+    sql(f"ALTER TABLE {name} ADD COLUMNS (note STRING)")
+    log.commit(2, [record(3, "a", "2"), record(4, "c", "2")])
+    with stalled("publish", lambda: sql(f"UPDATE {name} SET note = 'mine' WHERE id != 'erased'")):
+        assert merged(log) == [2]
+    log.commit(3, [record(5, "b", "3", doc=UNKNOWN), record(6, "c", None)])
+    erase = [f"DELETE FROM {table} WHERE id = 'erased'" for table in (log.sink.name, name)]
+    with stalled("publish", *(lambda text=text: sql(text) for text in erase)):
+        log.merge()
+    assert log.differences() == []
+    assert {row["id"]: (row["name"], row["doc"], row["note"]) for row in log.rows} == {
+        "a": ("2", "-", "mine"), "b": ("3", "-", "mine")
+    }  # fmt: skip
+
+
 SCENES = {
     scene.__name__: scene
     for scene in (
         corrected, placeholders, truncated, tombstones, left_open, written_again, two_partitions, overtaken, log_moves,
-        restored
+        restored, failed_before_empty_runs, written_by_others,
+        killed_before_its_receipt
     )
 }  # fmt: skip
 

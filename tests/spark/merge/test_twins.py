@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from airflow_kafka_offsets.spark import entity, history, merge
+from airflow_kafka_offsets.spark import entity, history
 from airflow_kafka_offsets.spark.commits import Commits
 from airflow_kafka_offsets.spark.entity import Query
 from airflow_kafka_offsets.spark.merge import Changes, Merge
@@ -70,6 +71,11 @@ def null_is_no_value(patching: pytest.MonkeyPatch) -> None:
     patching.setattr(entity, "_last_known", last_known)
 
 
+def no_cuts(patching: pytest.MonkeyPatch) -> None:
+    cut = entity._cut
+    patching.setattr(entity, "_cut", lambda every: cut(every.where(f"NOT {entity.TRUNCATE}")))
+
+
 def old_truncates_forgotten(patching: pytest.MonkeyPatch) -> None:
     rows = Query.rows
 
@@ -100,24 +106,6 @@ def no_fence(patching: pytest.MonkeyPatch) -> None:
     patching.setattr(Merge, "publish", late)
 
 
-def the_log_first(patching: pytest.MonkeyPatch) -> None:
-    """A merge looks at the log table, and then pins the entity table that others have merged into meanwhile."""
-    pin, changes, seen = Merge.pin, Merge.changes, list[Any]()
-
-    def look_and_pin(self: Merge, spark: SparkSession) -> Any:
-        seen[:] = history.commits(spark, self.log)
-        return pin(self, spark)
-
-    def pin_late(self: Merge, spark: SparkSession, pipeline: Commits, *_: Any) -> Changes | None:
-        pinned = pin(self, spark)
-        with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(merge, "commits", lambda *_: iter(seen))
-            return changes(self, spark, pipeline, *pinned)
-
-    patching.setattr(Merge, "pin", look_and_pin)
-    patching.setattr(Merge, "changes", pin_late)
-
-
 def receipt_outlives_a_restore(patching: pytest.MonkeyPatch) -> None:
     """The last receipt that was ever written counts."""
     last: dict[str, Any] = {}
@@ -133,6 +121,16 @@ def receipt_outlives_a_restore(patching: pytest.MonkeyPatch) -> None:
 
     patching.setattr(Merge, "pin", pinned)
     patching.setattr(Merge, "publish", published)
+
+
+def receipt_in_its_own_commit(patching: pytest.MonkeyPatch) -> None:
+    def publish(self: Merge, spark: SparkSession, text: str, receipt: Any) -> None:
+        spark.sql(text.format(self.table.name))
+        spark.sql("SELECT 'before fast_forward'")
+        nothing = spark.table(self.table.name).limit(0).writeTo(self.table.name)
+        nothing.option(f"snapshot-property.{history.MERGED}", json.dumps(receipt)).append()
+
+    patching.setattr(Merge, "_publish_iceberg", publish)
 
 
 def is_fast(changes: Changes) -> Changes:
@@ -160,16 +158,16 @@ TWINS: dict[str, tuple[str, Patch]] = {
             lambda c, u, d: f.when(d, u).otherwise(c), lambda: f.struct(~f.col("kafka_logged"), f.col("kafka_position"))
         ),
     ),
-    "truncates_ignored": ("truncated", of_query(truncate_when=None)),
+    "truncates_ignored": ("truncated", no_cuts),
     "old_truncates_forgotten": ("truncated", old_truncates_forgotten),
     "tombstones_ignored": ("tombstones", of_query(delete_when="kafka_op = 'd'")),
     "uncommitted_rows": ("left_open", of_counts(lambda *_: True)),
     "the_receipt_passes_open_batches": ("left_open", of_changes(without_open)),
     "any_attempt": ("written_again", of_counts(lambda *_: True)),
-    "batch_order_across_partitions": ("two_partitions", of_query(order_by=())),
+    "batch_order_across_partitions": ("two_partitions", of_query(order_by=("kafka_batch", "offset"))),
     "never_the_whole_log_with_order_by": ("two_partitions", of_changes(is_fast)),
     "no_fence": ("overtaken", no_fence),
-    "the_log_pinned_first": ("log_moves", the_log_first),
+    "the_receipt_in_its_own_commit": ("killed_before_its_receipt", receipt_in_its_own_commit),
     "the_receipt_outlives_a_restore": ("restored", receipt_outlives_a_restore),
 }
 
