@@ -127,13 +127,20 @@ def postgresql_jars(java: Java, say: Say = silent) -> list[Path]:
     return fetch(java, "postgresql-42.7.14", pinned("postgresql"), "PostgreSQL's driver 42.7.14 (1 MB, once)", say=say)
 
 
-def debezium_jars(java: Java, say: Say = silent) -> list[Path]:
-    """Kafka Connect with Debezium's connector of PostgreSQL; for :mod:`testbed.debezium`.
+def connect_jars(java: Java, say: Say = silent) -> list[Path]:
+    """Kafka Connect, without connectors; for :mod:`testbed.connect`.
 
-    :raises JarsMissing: when they cannot be had.
+    :raises JarsMissing: when it cannot be had.
     """
-    what = "Kafka Connect 4.1.1 and Debezium 3.6.1 for PostgreSQL (33 MB, once)"
-    return fetch(java, "debezium-3.6.1", pinned("debezium"), what, say=say)
+    return fetch(java, "connect-4.1.1", pinned("connect"), "Kafka Connect 4.1.1 (30 MB, once)", say=say)
+
+
+def debezium_jars(java: Java, say: Say = silent) -> list[Path]:
+    """Debezium's connector of PostgreSQL; for :mod:`testbed.debezium`.
+
+    :raises JarsMissing: when it cannot be had.
+    """
+    return fetch(java, "debezium-3.6.1", pinned("debezium"), "Debezium 3.6.1 for PostgreSQL (3 MB, once)", say=say)
 
 
 def compiler_jars(java: Java, say: Say = silent) -> list[Path]:
