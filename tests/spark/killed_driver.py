@@ -36,11 +36,12 @@ CALLS: Mapping[str, tuple[type, str, str, bool]] = {
     "staged": (IcebergTable, "_staged", "", True),
     "written": (HadoopStore, "put", "report", False),
     "reported": (HadoopStore, "put", "report", True),
+    "before bad records are written": (TableSink, "write", "role='/bad'", False),
     "before the merge": (Merge, "publish", "", False),
     "before it is published": (SparkSession, "sql", "fast_forward", False),
     "merged": (Merge, "publish", "", True),
 }
-"""By moment: the method, what its first argument has in it, and whether the call has ended."""
+"""By moment: the method, what its object or its first argument has in it, and whether the call has ended."""
 _JOBS: Mapping[bool, Callable[..., Any]] = {False: write_batch, True: merge_batches}
 
 
@@ -70,7 +71,7 @@ def kill_at_call(owner: type, method: str, name: str, has_ended: bool) -> None:
     called = getattr(owner, method)
 
     def killed(self: Any, first: Any, *more: Any) -> Any:
-        is_meant = name in str(first)
+        is_meant = name in f"{self} {first}"
         if is_meant and not has_ended:
             kill()
         answer = called(self, first, *more)
