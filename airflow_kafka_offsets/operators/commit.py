@@ -76,9 +76,18 @@ class CommitOffsetsOperator(TellsLineage, BaseOperator):
 
     def _require_upstream(self, ti: Any) -> None:
         """:raises ReadNotVerified: a task before the commit was skipped, and the batch is not known to be good."""
-        asked = {"dag_id": ti.dag_id, "run_ids": [ti.run_id], "states": ["skipped"]}
-        asked |= {"map_index": ti.map_index} if (ti.map_index or 0) > 0 else {}
-        skipped = [name for name in sorted(self.upstream_task_ids) if ti.get_ti_count(**asked, task_ids=[name])]
+        group = self.get_closest_mapped_task_group()  # a task outside of it counts with all its indexes
+        skipped = sorted(
+            task.task_id
+            for task in self.upstream_list
+            if ti.get_ti_count(
+                dag_id=ti.dag_id,
+                run_ids=[ti.run_id],
+                task_ids=[task.task_id],
+                states=["skipped"],
+                map_index=ti.map_index if task.get_closest_mapped_task_group() == group else None,  # a proxy, or not
+            )
+        )
         if isinstance(self.plan, XComArg) and any(task.task_id in skipped for task, _ in self.plan.iter_references()):
             raise AirflowSkipException("There was nothing to read.")
         if skipped:

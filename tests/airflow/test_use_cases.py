@@ -109,6 +109,17 @@ def test_a_check_that_is_skipped_fails_the_run_and_commits_nothing(orders: Order
     assert (orders.run().state, orders.committed, orders.is_exact()) == ("success", {0: 5}, True)
 
 
+def test_in_a_mapped_group_a_skipped_check_fails_the_commit_of_its_own_index(orders: Orders) -> None:
+    orders.dag_id = "batch_mapped"
+    for index in range(2):
+        orders.broker.create_topic(f"{orders.topic}-{index}")
+        orders.broker.produce(f"{orders.topic}-{index}", [(0, None, b"%d" % index, None)])
+    run = orders.run()
+
+    assert run.states("per_topic.check") == ["success", "skipped"]
+    assert run.states("per_topic.orders.commit") == ["success", "failed"]
+
+
 def test_without_a_report_nothing_is_committed(orders: Orders, said: Any) -> None:
     orders.produce(5)
     run = orders.run(report=False)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
-from airflow.sdk import DAG, Asset, get_parsing_context, task
+from airflow.sdk import DAG, Asset, get_parsing_context, task, task_group
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_kafka_offsets import (
@@ -149,6 +149,24 @@ batch("batch_timed_out", submit=None, **SOON, **over_connect(Delta, "/"))
 batch("hours", schedule=HOURLY, start=Timestamp(), end=Timestamp(), sensor=False)
 batch("hours_awaited", schedule=HOURLY, start=Timestamp(), end=Timestamp(), sensor={"idle_timeout": 1, "timeout": 60})
 batch("windows_without_intervals", schedule=None, start=Timestamp(), end=Timestamp(), sensor=False)
+
+with DAG("batch_mapped", schedule=None, params=PARAMS, default_args={"retries": 0}, **COMMON):
+    OF_INDEX = f"{TOPIC}-{{{{ ti.map_index }}}}"
+
+    @task_group
+    def per_topic(rejected: str) -> None:
+        kafka_spark_batch(
+            "orders",
+            topics=OF_INDEX,
+            pipeline_id=OF_INDEX,
+            start="earliest",
+            application="not-started.py",
+            submit=lambda application, arguments: read(arguments, OUTPUT),
+            before_commit=[check(rejected)],
+            sensor=False,
+        )
+
+    per_topic.expand(rejected=["False", "skip"])
 
 ARGUMENTS = [OUTPUT, "{{ params.first_try_fails }}", "{{ ti.try_number }}"]
 
