@@ -211,6 +211,11 @@ class StandaloneAirflow:
         body = {"dry_run": False, "only_failed": False}
         self._request("POST", f"/dags/{dag_id}/dagRuns/{_in_path(run_id)}/clear", json=body)
 
+    def mark(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
+        """Set a task's state by hand: ``success`` or ``failed``."""
+        path = f"/dags/{dag_id}/dagRuns/{_in_path(run_id)}/taskInstances/{task_id}"
+        self._request("PATCH", path, json={"new_state": state})
+
     def cli(self, *words: str) -> str:
         """`airflow …`, beside the running parts; what it printed.
 
@@ -230,6 +235,20 @@ class StandaloneAirflow:
 
     def dag(self, dag_id: str) -> dict[str, Any]:
         return dict(self._get(f"/dags/{dag_id}"))
+
+    def retries(self, dag_id: str, task_id: str) -> int:
+        """As the DAG's newest version has them."""
+        return int(self._get(f"/dags/{dag_id}/tasks/{task_id}")["retries"])
+
+    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
+        """:raises NotFound: there is none (yet)."""
+        task = f"/dags/{dag_id}/dagRuns/{_in_path(run_id)}/taskInstances/{task_id}"
+        return self._get(f"{task}/xcomEntries/{key}")["value"]
+
+    def links(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str]:
+        """The addresses of a task's extra links, by their names."""
+        path = f"/dags/{dag_id}/dagRuns/{_in_path(run_id)}/taskInstances/{task_id}/links"
+        return dict(self._get(path)["extra_links"])
 
     def page(self, path: str) -> str:
         """What a person who is logged in sees there."""

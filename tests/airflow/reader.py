@@ -22,12 +22,15 @@ exec %s "$@"
 """
 
 
-def submitting(folder: Path, name: str = "spark-submit") -> dict[str, str]:
-    """Variables with which a program of that name, in the folder, runs ``jobs/reader_job.py`` with Python."""
+def submitting(folder: Path, name: str = "spark-submit", path: str | None = None) -> dict[str, str]:
+    """Variables with which a program of that name, in the folder, runs ``jobs/reader_job.py`` with Python.
+
+    :param path: the rest of the PATH; by default this process's.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(SUBMIT % sys.executable)
     (folder / name).chmod(0o755)
-    return {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    return {"PATH": f"{folder}:{path or os.environ['PATH']}", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 
 
 def read_batch(arguments: list[str], output: str, *, is_reported: bool = True) -> None:

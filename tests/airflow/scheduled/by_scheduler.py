@@ -4,6 +4,7 @@ import os
 from datetime import UTC, datetime
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowSkipException
 from airflow.sdk import DAG, Asset, AssetWatcher, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
@@ -11,13 +12,21 @@ from airflow_kafka_offsets import KafkaLagTrigger, PartitionDiscoverySensor, Tim
 from tests.airflow.reader import read_batch
 
 COMMON: dict[str, Any] = {"start_date": datetime(2026, 1, 1, tzinfo=UTC), "catchup": False}
-LAG, HOURS, AWAITED, OUTPUT = (os.environ[f"TEST_{name}"] for name in ("LAG", "HOURS", "AWAITED", "OUTPUT"))
+PREFIX, OUTPUT = (os.environ[f"TEST_{name}"] for name in ("PREFIX", "OUTPUT"))
+LAG, HOURS, AWAITED, CHECKED = (f"{PREFIX}-{name}" for name in ("lag", "hours", "awaited", "checked"))
 
 
 @task
 def read(arguments: list[str], output: str) -> None:
     """Stands for Spark."""
     read_batch(arguments, output)
+
+
+@task
+def check(is_skipped: str) -> None:
+    """Stands for a quality check."""
+    if is_skipped == "True":
+        raise AirflowSkipException("skipped, as the run's conf says")
 
 
 def batch(name: str, topic: str, **more: Any) -> None:
@@ -37,4 +46,9 @@ with DAG("hours", schedule=HOURLY, end_date=datetime(2026, 3, 3, tzinfo=UTC), ma
     batch("hours", HOURS, start=Timestamp(), end=Timestamp())
 
 with DAG("awaited", schedule=None, **COMMON):
-    PartitionDiscoverySensor(task_id="wait", topics=AWAITED, poke_interval=0.5)
+    # On a busy machine Airflow fails a task that goes on before its scheduler has heard that it was deferred.
+    PartitionDiscoverySensor(task_id="wait", topics=AWAITED, poke_interval=0.5, retries=2)
+
+with DAG("checked", schedule=None, **COMMON):
+    is_skipped = check("{{ dag_run.conf.get('is_skipped', False) }}")
+    batch("checked", CHECKED, start="earliest", before_commit=[is_skipped], retries=0)
