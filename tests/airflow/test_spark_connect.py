@@ -187,7 +187,10 @@ def test_iceberg_tables_are_written_and_merged_over_a_server(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("dag_id", "task_id"), [("batch_into_delta", "orders.spark"), ("one_into_delta", "orders")])
 def test_the_write_of_a_client_that_was_killed_is_stopped_before_the_next_attempt_writes(
+    dag_id: str,
+    task_id: str,
     connected: Orders,
     wait_ms: Callable[[int], None],
     is_waiting: Callable[[], bool],
@@ -196,10 +199,11 @@ def test_the_write_of_a_client_that_was_killed_is_stopped_before_the_next_attemp
     said: Callable[[], str],
 ) -> None:
     wait_ms(NEVER_MS)
+    connected.dag_id = dag_id
     connected.produce(3)
-    dag = load_dag(WIRING, connected.dag_id)
+    dag = load_dag(WIRING, dag_id)
     run_id = run_and_lose_the_worker(WIRING, dag, is_waiting, tmp_path / "log", conf=connected._conf(None, {}))
-    assert retry_lost_tasks(dag, run_id) == ["orders.spark"]
+    assert retry_lost_tasks(dag, run_id) == [task_id]
     wait_ms(0)
     said()
     run = continue_run(dag, run_id)
@@ -208,12 +212,18 @@ def test_the_write_of_a_client_that_was_killed_is_stopped_before_the_next_attemp
     assert (run.state, connected.committed) == ("success", {0: 3}), text
     assert "had left running" in text
     assert is_idle(text)
-    assert ids(connected.output / "rows") == [0, 1, 2]
     assert attempts(connected.output / "rows") == [2]
+    connected.produce(2)
+    assert (connected.run().state, connected.committed) == ("success", {0: 5})
+    assert ids(connected.output / "rows") == ids(connected.output / "current") == [*range(5)]
+    assert {task.state for task in connected.run().tasks if task.task_id == task_id} == {"skipped"}
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("dag_id", "task_id"), [("batch_timed_out", "orders.spark"), ("one_timed_out", "orders")])
 def test_a_task_that_airflow_ends_stops_its_write(
+    dag_id: str,
+    task_id: str,
     connected: Orders,
     wait_ms: Callable[[int], None],
     is_waiting: Callable[[], bool],
@@ -221,12 +231,12 @@ def test_a_task_that_airflow_ends_stops_its_write(
     said: Callable[[], str],
 ) -> None:
     wait_ms(NEVER_MS)
-    connected.dag_id = "batch_timed_out"
+    connected.dag_id = dag_id
     connected.produce(3)
     run = connected.run()
 
     text = said()
-    assert run.states("orders.spark") == ["failed"], text
+    assert run.states(task_id) == ["failed"], text
     assert is_waiting()
     assert is_idle(text)
 
