@@ -126,6 +126,9 @@ def test_a_table_made_elsewhere_needs_the_keys_column_and_is_marked_with_the_fir
     output.write(A, rows(0))
     output.write(A, rows(1), attempt=2)
     assert output.offsets(A) == [1]
+    if table == "delta":  # else it would keep the transaction of each batch for ever
+        found = output.spark.sql(f"SHOW TBLPROPERTIES {output.sink.name}").collect()
+        assert ("delta.setTransactionRetentionDuration", "interval 30 days") in {(row[0], row[1]) for row in found}
     with pytest.raises(OtherOutput, match=r"'orders'.*'payments'"):
         output.sink.check(output.spark, output.batch(B, pipeline="payments").plan)
 
