@@ -28,10 +28,10 @@ def main() -> int:
         at = number * 7_919 % (len(noise) - VALUE_BYTES)
         return noise[at : at + VALUE_BYTES]
 
-    with started() as bench:
-        bench.fill(TOPIC, asked.partitions, asked.records, value)
-        rows = []
-        for kind in FORMATS:
+    rows = []
+    for kind in FORMATS:
+        with started() as bench:  # in a JVM of its own: its memory is not enough for one format behind the other
+            bench.fill(TOPIC, asked.partitions, asked.records, value)
             plain = Way("plain read", bench.by_hand(TOPIC, kind, lambda records: records))
             ours = Way("with its proof", bench.ours(TOPIC, kind))
             take_turns([plain, ours], asked.rounds, pid=bench.pid)

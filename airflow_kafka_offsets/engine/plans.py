@@ -56,10 +56,10 @@ def _plan(turn: Turn, number: int, k: int, body: PlanBody) -> Plan:
 
 
 def later_plan(turn: Turn, batch: Batch, body: PlanBody) -> Plan:
-    """A batch planned again, whole, by today's request. The key is kept, unless a table was adopted, whose keys are
-    before it, or the identity moved keys meanwhile and no driver has begun."""
+    """A batch planned again, whole, by today's request. The key is kept, unless the identity moved keys meanwhile and
+    no driver has begun: rows that one has written are found by their key."""
     old, identity = batch.plan, turn.identity
-    moved = identity.adopted != old.adopted or (identity.bases[-1] != old.bases[-1] and not batch.attempts)
+    moved = identity.bases[-1] != old.bases[-1] and not batch.attempts
     before = None if old.window is not None else turn.shard.head.committed
     return replace(
         _plan(turn, batch.number, len(batch.entries) + 1, body),

@@ -59,13 +59,3 @@ def test_a_retry_of_the_acts_run_is_no_older_copy(pipeline: Pipeline, cluster: I
     pipeline.airflow.planned = remembered
     again = pipeline.work("two", conf=conf_of(1, acknowledge=ADOPTION))
     assert again.key == adopted.key
-
-
-def test_a_batch_of_which_an_attempt_has_begun_elsewhere_is_behind_the_table_too(
-    pipeline: Pipeline, cluster: InMemoryCluster
-) -> None:
-    produce(cluster, 0, 5)
-    pipeline.begin(pipeline.work("one"))
-    pipeline.output = "delta:/lake/former"
-    pipeline.act("two", after=1, acknowledge={"output": pipeline.output})
-    assert pipeline.act("three", after=2, acknowledge=ADOPTION).key > HIGHEST
