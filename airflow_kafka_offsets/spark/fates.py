@@ -115,7 +115,7 @@ class Fates:
         """:raises InvalidJob: an expression makes several rows of a record, or none. What is rejected else is not."""
         seen, own = self._selected()
         try:
-            seen.select(f.struct(f.lit(0), *own)).schema  # noqa: B018, in there Spark takes no such expression
+            seen.select(f.struct(f.lit(0), *own)).schema  # noqa: B018, Spark looks at it now; in a struct it takes no generator
         except AnalysisException as error:
             if "UNSUPPORTED_GENERATOR" not in str(error):
                 raise

@@ -48,7 +48,7 @@ from airflow_kafka_offsets.spark.plan import Plan, read_plan
 from airflow_kafka_offsets.spark.retries import try_again
 from airflow_kafka_offsets.spark.secrets import keep_secrets_out_of_the_log
 from airflow_kafka_offsets.spark.sinks.contract import Sink
-from airflow_kafka_offsets.spark.source import client_properties, read_records, source_options
+from airflow_kafka_offsets.spark.source import read_records, source_options
 from airflow_kafka_offsets.spark.store import HadoopStore, Store
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Work:
         :raises RecordsGone: Kafka lacks records of a committed batch.
         """
         given, plan = self.arguments, replace(self.plan, ranges=()) if from_outputs else self.plan
-        options = source_options(self.spark, plan, given.servers, self._client)
+        options = self._options
         rows, headers = (self.job or {}).get("rows"), {"includeHeaders": "true"}
         records = read_records(self.spark, plan, options | headers if rows and see_headers(rows) else options)
         if not from_outputs:
@@ -114,8 +114,9 @@ class Work:
             raise RecordsGone(what, cause, "Its rows stay: mark the run as a success")
 
     @cached_property
-    def _client(self) -> dict[str, str]:
-        return client_properties(self.spark)
+    def _options(self) -> dict[str, str]:
+        """Of the source, for the plan or a part of it, or the first offsets of an earlier one."""
+        return source_options(self.spark, self.plan, self.arguments.servers)
 
     @cached_property
     def commit(self) -> Mapping[str, Any]:
@@ -141,7 +142,7 @@ class Work:
 
     def _is_readable(self, plan: Plan) -> bool:
         """Whether Kafka still has the records of an earlier batch."""
-        options = source_options(self.spark, plan, self.arguments.servers, self._client)
+        options = self._options  # a wrong one is no answer
         try:
             read_records(self.spark, first_offsets(plan), options).count()
         except Exception as error:

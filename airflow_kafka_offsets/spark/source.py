@@ -52,19 +52,12 @@ _OF_THE_PLAN = {
 }
 
 
-def client_properties(spark: SparkSession) -> dict[str, str]:
-    """The client's properties as options of the source. A file that was handed over is read once."""
-    settings = settings_of(spark)
-    return client_options(spark, settings[SETTING]) if SETTING in settings else {}
-
-
-def source_options(spark: SparkSession, plan: Plan, servers: str | None, client: dict[str, str]) -> dict[str, str]:
-    """The options of the source that do not say which records are read.
+def source_options(spark: SparkSession, plan: Plan, servers: str | None) -> dict[str, str]:
+    """The options of the source that do not say which records are read. Ask once: a file that was handed over is gone.
 
     A Spark setting ``spark.kafka_offsets.source.…`` comes before the client's properties, and these before the
     bootstrap servers of the job's arguments.
 
-    :param client: see :func:`client_properties`.
     :raises InvalidJob: no cluster is named, or a setting would change which records are read.
     """
     settings = settings_of(spark)
@@ -72,7 +65,9 @@ def source_options(spark: SparkSession, plan: Plan, servers: str | None, client:
     if refused := sorted(name for name in given if name.lower() in _OF_THE_PLAN):
         cause = "The plan says which records are read"
         raise InvalidJob(f"Cannot use the Spark setting {PREFIX}{refused[0]}", cause, "Remove the setting")
-    options = ({} if servers is None else {SERVERS: servers}) | client
+    options = {} if servers is None else {SERVERS: servers}
+    if SETTING in settings:
+        options |= client_options(spark, settings[SETTING])
     options = FETCHES | _tasks(spark, plan, given) | options | given
     if SERVERS not in options:
         raise InvalidJob("Cannot read from Kafka", "No cluster is named", f"Set the Spark conf {PREFIX}{SERVERS}")

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.spark import read_batch, source
 from airflow_kafka_offsets.spark.errors import InvalidJob
 from airflow_kafka_offsets.spark.plan import read_plan
-from airflow_kafka_offsets.spark.source import client_properties, source_options, whole_topics
+from airflow_kafka_offsets.spark.source import source_options, whole_topics
 from airflow_kafka_offsets.spark.store import HadoopStore
 from testbed.broker import KafkaBroker
 from tests.spark.plans import PlannedBatch, Plans
@@ -76,9 +76,7 @@ def test_a_partition_that_is_new_since_the_plan_makes_no_difference(
 
 def options_of(spark: SparkSession, planned: PlannedBatch, servers: str | None = "argument:9092") -> dict[str, str]:
     store = HadoopStore(spark, str(planned.root))
-    return source_options(
-        spark, read_plan(store, "orders/batches/00000000/0000000001", 1), servers, client_properties(spark)
-    )
+    return source_options(spark, read_plan(store, "orders/batches/00000000/0000000001", 1), servers)
 
 
 @pytest.mark.parametrize(
