@@ -157,6 +157,13 @@ class ClusterDescription:
         return tuple(TopicPartition(name, p) for name in sorted(self.topics) for p in sorted(self.topics[name].leaders))
 
 
+class Planned(NamedTuple):
+    """What a task planned last: the key of its batch, and the plan's id."""
+
+    key: str
+    plan_id: str
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class RunKey:
     """The run of a batch; a retry or a clear is the same run.

@@ -19,10 +19,10 @@ from airflow_kafka_offsets.acts import Acknowledged
 from airflow_kafka_offsets.engine.look import Look
 from airflow_kafka_offsets.engine.marks import Mark, marks_of
 from airflow_kafka_offsets.engine.sequence import refuse_losses
-from airflow_kafka_offsets.engine.surroundings import Airflow, Planned
+from airflow_kafka_offsets.engine.surroundings import Airflow
 from airflow_kafka_offsets.engine.ways import ways_on
 from airflow_kafka_offsets.errors import ActRefused, CheckpointLost, clean_text
-from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition, values_by_topic
+from airflow_kafka_offsets.kafka_values import Planned, RunKey, TopicPartition, values_by_topic
 from airflow_kafka_offsets.log.entries import digits_of
 from airflow_kafka_offsets.log.identity import Identity, IdentityBody
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from airflow_kafka_offsets.engine.look import Look, is_of_shard
-from airflow_kafka_offsets.engine.surroundings import Airflow, Planned
+from airflow_kafka_offsets.engine.surroundings import Airflow
 from airflow_kafka_offsets.engine.ways import WayOn, ways_on
-from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
+from airflow_kafka_offsets.kafka_values import Planned, RunKey, TopicPartition
 from airflow_kafka_offsets.log.entries import Batch, digits_of
 from airflow_kafka_offsets.log.identity import Identity, IdentityBody, Resumed, resume
 from airflow_kafka_offsets.log.pipeline_log import Head, PipelineLog

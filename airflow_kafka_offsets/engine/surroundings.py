@@ -11,16 +11,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from airflow_kafka_offsets.kafka_values import RunKey
-
-
-class Planned(NamedTuple):
-    """What a task planned last: the key of its batch, and the plan's id."""
-
-    key: str
-    plan_id: str
+from airflow_kafka_offsets.kafka_values import Planned, RunKey
 
 
 class Airflow(Protocol):

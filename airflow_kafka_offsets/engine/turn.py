@@ -56,6 +56,7 @@ def resolve(
     :raises RefusedError: continuing would lose records or read them twice; each says what to do.
     :raises StoreUnavailable: other writers appended first, each time.
     """
+    collects = gc.isenabled()
     for _ in range(MOST_TURNS):
         gc.disable()  # a plan's values are in no cycle; to look for one is a quarter of the time of 10,000 partitions
         try:
@@ -63,7 +64,8 @@ def resolve(
         except LookAgain:
             done = None
         finally:
-            gc.enable()
+            if collects:
+                gc.enable()
         if done is not None:
             _LOG.info(done.summary)
             return done

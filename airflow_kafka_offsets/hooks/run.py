@@ -13,17 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_kafka_offsets.clock import now_ms
 from airflow_kafka_offsets.errors import RefusedError, RequestError
-from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.kafka_values import Planned, RunKey
 from airflow_kafka_offsets.request import RunContext
-
-if TYPE_CHECKING:
-    from airflow_kafka_offsets.engine.surroundings import Planned
 
 PLAN_XCOM = "plan"
 PLANNED_XCOM = "planned"
@@ -106,8 +103,6 @@ class AirflowOf:
 
         ``None``: there is none, or its XCom was purged. Airflow looks at runs up to this run's date.
         """
-        from airflow_kafka_offsets.engine.surroundings import Planned
-
         pull, index = self.context["ti"].xcom_pull, self.own.map_index
         try:
             planned = pull(

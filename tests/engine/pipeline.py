@@ -15,12 +15,11 @@ import pytest
 
 from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.engine.commit import Committed, commit
-from airflow_kafka_offsets.engine.surroundings import Planned
 from airflow_kafka_offsets.engine.turn import resolve
 from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.json_columns import to_columns
-from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
+from airflow_kafka_offsets.kafka_values import Planned, RunKey, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.reports import Counts
 from airflow_kafka_offsets.offsets import Timestamp

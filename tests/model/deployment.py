@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.engine.surroundings import Planned
 from airflow_kafka_offsets.engine.work import PlanReference, ResolvedBatch
-from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.kafka_values import Planned, RunKey
 from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.log.identity import Identity, identity_from_dict
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog

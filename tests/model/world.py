@@ -21,11 +21,10 @@ from airflow_kafka_offsets.engine.commit import commit, needs_job
 from airflow_kafka_offsets.engine.dry_run import resolve_and_compare
 from airflow_kafka_offsets.engine.identity import Decided
 from airflow_kafka_offsets.engine.look import Answers
-from airflow_kafka_offsets.engine.surroundings import Planned
 from airflow_kafka_offsets.engine.turn import resolve
 from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
 from airflow_kafka_offsets.errors import KafkaOffsetsError, StoreDamaged, WindowRefused
-from airflow_kafka_offsets.kafka_values import CommittedOffset, RunKey, TopicPartition
+from airflow_kafka_offsets.kafka_values import CommittedOffset, Planned, RunKey, TopicPartition
 from airflow_kafka_offsets.log.entries import Batch, Plan
 from airflow_kafka_offsets.log.identity import Identity, Start
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
