@@ -250,7 +250,6 @@ def test_the_wait_for_a_window_times_out_while_it_is_deferred_and_a_clear_waits_
     assert site.values("timed_out") == [0, 1]
 
 
-@pytest.mark.skipif(not HAS_PARTITIONS, reason="no task can name a partition before Airflow 3.3")
 def test_a_dag_downstream_runs_once_for_the_hour_that_is_written_whichever_is_first(site: Site) -> None:
     """`dags/hours_as_partitions.py`, as it is, with a real Spark."""
     airflow, table = site.airflow, site.output / "by_hour"
