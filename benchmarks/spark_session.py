@@ -197,6 +197,18 @@ def started() -> Iterator[Bench]:
             "spark.ui.retainedStages": "100000",  # their processor time is added up
         }
         spark = SparkSession.builder.appName("bench").config(map=settings).getOrCreate()
-        stack.callback(spark.stop)
+        stack.callback(_end, spark)
         pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
         yield Bench(spark, broker, folder, int(pid))
+
+
+def _end(spark: SparkSession) -> None:
+    """End Spark with its JVM: PySpark would keep it, and what it holds, for the next session."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # what a JVM of PySpark's waits for
+    gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = None
