@@ -41,7 +41,10 @@ def get_provider_info() -> dict[str, Any]:
         ),
         "sensors": modules("sensors.partition_discovery", "sensors.window_complete"),
         "hooks": modules("hooks.kafka_offsets"),
-        "extra-links": ["airflow_kafka_offsets.operators.links.PageLink"],
+        "extra-links": [
+            "airflow_kafka_offsets.operators.links.PageLink",
+            "airflow_kafka_offsets.operators.links.SparkLink",
+        ],
         "triggers": modules("triggers.partition_discovery", "triggers.window_complete", "triggers.lag"),
         "config": {
             "kafka_offsets": {

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import psutil
 from confluent_kafka import Producer
 
+from airflow_kafka_offsets.hooks.spark_installation import SHORT_CACHE
 from airflow_kafka_offsets.rows.config import Delta, Iceberg, Rows, SinkConfig
 from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
 from airflow_kafka_offsets.spark.source import FETCHES
@@ -190,6 +191,7 @@ def started() -> Iterator[Bench]:
                 [*spark_jars(java, say), *avro_jars(java, say), *delta_jars(java, say), *iceberg_jars(java, say)]
             ),
             **TABLES,
+            **SHORT_CACHE,
             "spark.sql.catalog.lake.warehouse": f"{folder}/iceberg",
             "spark.driver.memory": "2g",
             "spark.log.level": "OFF",  # a table that is not there yet is an error to Delta

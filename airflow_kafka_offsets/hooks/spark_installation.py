@@ -47,6 +47,9 @@ _TABLES = {  # jar, and the Maven coordinate for each line of Spark that it was 
         },
     ),
 }
+# Spark keeps what it fetched last of each partition for a next query, five minutes long. No batch has one.
+_FETCHED = "spark.kafka.consumer.fetchedData.cache"
+SHORT_CACHE = {f"{_FETCHED}.timeout": "10s", f"{_FETCHED}.evictorThreadRunInterval": "5s"}
 _DELTA_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -156,8 +159,9 @@ def missing_packages(
 
 
 def missing_settings(formats: Collection[str], configured: Mapping[str, str]) -> dict[str, str]:
-    """Settings that a table format needs and that are missing."""
-    return {name: value for name, value in _DELTA_SETTINGS.items() if "delta" in formats and name not in configured}
+    """Settings that a batch, or a table format, needs and that are missing."""
+    wanted = SHORT_CACHE | (_DELTA_SETTINGS if "delta" in formats else {})
+    return {name: value for name, value in wanted.items() if name not in configured}
 
 
 def settings_of(

@@ -263,6 +263,14 @@ class PipelineLog:
         report: Report = self._object(f"{self.folder(batch.number)}/{name}", report_from_dict)
         return report
 
+    def spark_ui(self, batch: Batch) -> str | None:
+        """Where the driver that is at this batch shows its pages, if it does."""
+        if not batch.attempts or batch.attempts[-1].is_reported:
+            return None
+        name = f"{batch.attempts[-1].number}-{batch.attempts[-1].random}.begun.json"
+        ui: str | None = self._object(f"{self.folder(batch.number)}/{name}", lambda begun: begun.get("spark_ui"))
+        return ui
+
     # ── names ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def batch_of(self, run: RunKey) -> int | None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_offsets.hooks.run import failing_at_once
 from airflow_kafka_offsets.operators.commit import given_of, log_of
 from airflow_kafka_offsets.operators.lineage import TellsLineage
-from airflow_kafka_offsets.operators.links import PageLink
+from airflow_kafka_offsets.operators.links import PageLink, SparkLink
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.engine.work import PlanReference
@@ -29,7 +29,7 @@ class BatchTask(TellsLineage, ABC):
     """For operators that run the job of a plan, unless the batch is written and its records are gone from Kafka."""
 
     log: Any
-    operator_extra_links: Collection[Any] = (PageLink(),)
+    operator_extra_links: Collection[Any] = (PageLink(), SparkLink())
 
     def execute(self, context: Any) -> None:
         run_batch(self, context)

@@ -22,7 +22,7 @@ from typing import Annotated, Any
 from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import Response
+from fastapi.responses import RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as AnyHTTPException
 
@@ -75,6 +75,10 @@ _NOT_KNOWN = (
 )
 _NO_SUCH = "No run of this DAG is known to have read a batch of this pipeline."
 _NO_BATCH = "The batch of this run is not known: it has none so far, or its XCom was purged or lies in an object store."
+_NO_DRIVER = (
+    "Spark has no page for this task: no driver is at the batch of its run, or its session is on a Spark Connect "
+    "server."
+)
 _Number = Annotated[int, Query(ge=1, le=10**9)]
 
 
@@ -105,7 +109,7 @@ def of_dag_run_or_task(
     request: Request, dag_id: str, pipeline: str = "", run: str = "", task: str = "", number: _Number = 1
 ) -> Response:
     """The batch of a run, if one is named and its batch is known; else the pipeline."""
-    run = run.replace(" ", "+")  # Airflow 3.1 does not encode the plus of a run's id
+    run = _id_of(run)
     plans = of_run = plans_of(dag_id, run) if run else []
     plan = choose(plans, pipeline, task)
     if plan is None or (task and not is_of(plan, task)):
@@ -149,6 +153,19 @@ def of_dag_run_or_task(
     )
 
 
+@of_dag.get("/spark")
+def of_driver(dag_id: str, run: str, task: str) -> Response:
+    """Lead to the pages of the driver that writes the batch of a run."""
+    plan = choose(plans_of(dag_id, _id_of(run)), task_id=task)
+    if plan is None:
+        raise HTTPException(404, _NO_BATCH)
+    log, _ = open_pipeline(dag_id, plan)
+    ui = log.spark_ui(require_dag(dag_id, plan, log)) or ""
+    if not ui.startswith(("http://", "https://")):
+        raise HTTPException(404, _NO_DRIVER)
+    return RedirectResponse(ui)
+
+
 @of_dag.get("/batches/{batch}")
 def of_batch(
     request: Request, dag_id: str, batch: int, pipeline: str, number: _Number = 1, order: str = "partition"
@@ -157,6 +174,11 @@ def of_batch(
     if plan is None:
         raise HTTPException(404, _NO_SUCH)
     return _batch(request, dag_id, plan, batch, number, order)
+
+
+def _id_of(run: str) -> str:
+    """Airflow 3.1 does not encode the plus of a run's id."""
+    return run.replace(" ", "+")
 
 
 def _batch(

@@ -80,12 +80,20 @@ class Attempt:
 
 
 def begin(
-    store: Store, folder: str, names: Sequence[str], entry: int, plan: Plan, job: str | None, output: str | None
+    store: Store,
+    folder: str,
+    names: Sequence[str],
+    entry: int,
+    plan: Plan,
+    job: str | None,
+    output: str | None,
+    spark_ui: str | None,
 ) -> Attempt:
     """Begin the next attempt. From then on the batch only verifies with the report of this attempt or of a later one.
 
     :param names: what was in the folder before the plan was read. The look behind the begin finds what has come since:
         an attempt has no lower number than this one, and an entry a higher one than the plan.
+    :param spark_ui: where this driver shows its pages.
     :raises LateAttempt: the plan was replaced or committed, or another driver began at the same moment.
     :raises OtherOutput: the pipeline's identity names another output; nothing was begun.
     """
@@ -98,7 +106,7 @@ def begin(
         )
     number = 1 + max((b.number for b in _begun(names)), default=0)
     attempt = Attempt(store, folder, entry, plan, job, output, number, secrets.token_hex(4))
-    attempt.put("begun")
+    attempt.put("begun", spark_ui=spark_ui)
     attempt.look()
     log.info("Attempt %d at batch %d of pipeline %s has begun.", number, plan.number, plan.pipeline)
     return attempt

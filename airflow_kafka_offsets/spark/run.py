@@ -49,7 +49,7 @@ from airflow_kafka_offsets.spark.retries import try_again
 from airflow_kafka_offsets.spark.secrets import keep_secrets_out_of_the_log
 from airflow_kafka_offsets.spark.sinks.contract import Sink
 from airflow_kafka_offsets.spark.source import read_records, source_options
-from airflow_kafka_offsets.spark.store import HadoopStore, Store
+from airflow_kafka_offsets.spark.store import HadoopStore, Store, jvm_of
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,8 @@ class Work:
         records = read_records(self.spark, plan, options | headers if rows and see_headers(rows) else options)
         if not from_outputs:
             self._refuse_fewer(records)
-        place = begin(self.store, given.folder, self.names, given.entry, plan, given.digest, output)
+        ui = None if jvm_of(self.spark) is None else self.spark.sparkContext.uiWebUrl
+        place = begin(self.store, given.folder, self.names, given.entry, plan, given.digest, output, ui)
         observed = (records, None) if rows else observe(records)  # rows are observed as they are made
         jobs = {begun["job"] for begun in read_begun(self.store, given.folder, self.names)} - {given.digest, None}
         pipeline = given.folder.partition("/")[0]

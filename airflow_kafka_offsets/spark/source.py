@@ -39,8 +39,8 @@ MIN_TASKS, RECORDS_OF_A_TASK = "minPartitions", "maxRecordsPerPartition"
 MANY_PARTITIONS = 1_000
 """Above it, ``assign`` is slow: Spark compares each partition with each (ConsumerStrategy.scala)."""
 FEWEST, MOST = 100_000, 1_000_000
-FETCHES = {"kafka.fetch.max.wait.ms": "10", "kafka.max.poll.records": "10000"}
-"""Kafka's own values suit consumers that never end: a fetch at the end of a log waits half a second for more."""
+FETCHES = {"kafka.fetch.max.wait.ms": "10"}
+"""Kafka's own value suits consumers that never end: a fetch at the end of a log waits half a second for more."""
 COLUMNS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 _OF_THE_PLAN = {

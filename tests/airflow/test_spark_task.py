@@ -18,6 +18,7 @@ from airflow_kafka_offsets.errors import InvalidRequest
 from airflow_kafka_offsets.hooks.class_archive import class_archive
 from airflow_kafka_offsets.hooks.java_client import as_properties, java_client, system_properties
 from airflow_kafka_offsets.hooks.spark_installation import (
+    SHORT_CACHE,
     SparkInstallation,
     find_spark,
     missing_packages,
@@ -100,8 +101,10 @@ def test_settings_are_the_files_then_the_jobs_own(spark: SparkInstallation) -> N
     file.write_text("# no setting\nspark.a   1\nspark.b=2\nspark.c: x y\n")
     found = settings_of(spark, None, {"spark.b": 3}, {})
     assert found == {"spark.a": "1", "spark.b": "3", "spark.c": "x y"}
-    assert set(missing_settings(["delta"], {})) == {"spark.sql.extensions", "spark.sql.catalog.spark_catalog"}
-    assert missing_settings(["iceberg"], {}) == missing_settings(["delta"], missing_settings(["delta"], {})) == {}
+    delta = {"spark.sql.extensions", "spark.sql.catalog.spark_catalog"}
+    assert set(missing_settings(["delta"], {})) == {*SHORT_CACHE, *delta}
+    assert missing_settings(["iceberg"], {}) == SHORT_CACHE
+    assert missing_settings(["delta"], missing_settings(["delta"], {})) == {}
 
 
 # ── what is submitted ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -143,11 +143,11 @@ class Pipeline:
             self.commit(work)
         return work
 
-    def begin(self, work: ResolvedBatch, output: str | None = None, job: str | None = None) -> str:
+    def begin(self, work: ResolvedBatch, output: str | None = None, job: str | None = None, **more: str) -> str:
         """A driver begins an attempt. Returns the attempt's name."""
         batch = PipelineLog(self.store, work.batch.plan.pipeline).existing(work.batch.number)
         name = f"{batch.highest_attempt + 1}-{next(self._runs):04}"
-        begun = {"version": 1, "plan_id": work.batch.plan.plan_id, "job": job, "output": output or self.output}
+        begun = {"version": 1, "plan_id": work.batch.plan.plan_id, "job": job, "output": output or self.output, **more}
         create_object(self.store, f"{work.log.folder(batch.number)}/{name}.begun.json", begun)
         return name
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -80,6 +83,32 @@ def test_a_store_may_be_handed_in(spark: SparkSession, plans: Plans) -> None:
     for_each_batch(spark, lambda records, _: records, planned.arguments(), store)
     kinds = [name.split(".", 1)[1] for name in store.objects]
     assert (kinds, planned.attempts) == (["begun.json", "report.json"], [])
+
+
+WITH_PAGES = """
+import json, sys
+from urllib.request import urlopen
+from pyspark.sql import SparkSession
+from airflow_kafka_offsets.spark import for_each_batch
+
+settings = {**json.loads(sys.argv.pop(1)), "spark.ui.enabled": "true", "spark.ui.port": "0"}
+spark = SparkSession.builder.config(map=settings).getOrCreate()
+
+def write(records, batch):
+    (name,) = [name for name in batch.place.store.list(batch.place.folder) if name.endswith(".begun.json")]
+    begun = json.loads(batch.place.store.get(f"{batch.place.folder}/{name}"))
+    print("PAGE:", "Spark Jobs" in urlopen(begun["spark_ui"]).read().decode())
+    return records
+
+for_each_batch(spark, write)
+"""
+
+
+def test_an_attempt_says_where_its_driver_shows_its_pages(session_settings: Mapping[str, str], plans: Plans) -> None:
+    planned = plans.batch({("nowhere", 0): (0, 0)})
+    command = [sys.executable, "-c", WITH_PAGES, json.dumps(session_settings), *planned.arguments()]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    assert "PAGE: True" in said.stdout
 
 
 class Refused(Sink):
