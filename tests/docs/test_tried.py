@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import duckdb
@@ -178,7 +179,10 @@ def test_a_job_of_the_readers_own_reports(reader: Reader) -> None:
     job = reader.block("existing-dag.md", "for_each_batch").code
     (reader.lake / "orders_job.py").write_text(reader.own(job))
     reader.broker.produce(reader.topic, [(0, None, json.dumps({"id": n}).encode(), None) for n in range(4)])
-    assert reader.run("existing-dag.md", "before_commit=").state == "success"
+    group = indent(reader.own(reader.block("existing-dag.md", "--team").code), "    ")
+    names = "from airflow.sdk import DAG\nfrom airflow_kafka_offsets import kafka_spark_batch\n"
+    reader.file.write_text(f'{names}with DAG("{reader.dag_id}"):\n{group}')
+    assert run_dag(load_dag(reader.file, reader.dag_id)).state == "success"
     assert ds.dataset(reader.lake / "orders").count_rows() == 4
     assert reader.committed == {0: 4}
 
