@@ -219,23 +219,26 @@ def _write_again(turn: Turn, batch: Batch) -> ResolvedBatch | NoBatch | None:
     body = turn.log.body(batch)
     if batch.is_closed and turn.run.retries(batch.commits[-1].by):
         return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=False)
-    if plan.cluster_id != identity.cluster_id or plan.output != identity.output:
-        return NoBatch(f"{batch} was committed into {plan.output}, which is no longer the output; nothing is written.")
-    if gone := turn.look.gone(plan, body):
-        if gone == "other log" and not batch.is_closed and not plan.from_outputs:
-            raise other_log(batch)
-        return _heal_or_leave(turn, batch, body)
-    return _append(turn, rewritten(turn, plan), batch, body)
+    is_elsewhere = (plan.cluster_id, plan.output) != (identity.cluster_id, identity.output)
+    gone = "elsewhere" if is_elsewhere else turn.look.gone(plan, body)
+    if not gone:
+        return _append(turn, rewritten(turn, plan), batch, body)
+    if gone == "other log" and not batch.is_closed and not plan.from_outputs:
+        raise other_log(batch)
+    return _heal_or_leave(turn, batch, body, is_elsewhere=is_elsewhere)
 
 
-def _heal_or_leave(turn: Turn, batch: Batch, body: PlanBody) -> ResolvedBatch | NoBatch | None:
+def _heal_or_leave(turn: Turn, batch: Batch, body: PlanBody, *, is_elsewhere: bool) -> ResolvedBatch | NoBatch | None:
     """A committed batch whose records are gone. Its bad records are in its own outputs: another definition heals them.
 
     So does any definition after an attempt that did not end.
+
+    :param is_elsewhere: cluster or output have changed since: it is left as it is.
     """
     plan, verdict, bad = batch.plan, verify(batch, body, turn.log.report), batch.commits[-1].bad
-    note = " Its records are gone: nothing is written."
-    job = turn.airflow.job(plan.topics) if plan.require_report and (bad or not verdict.is_verified) else None
+    why = f"It is in {plan.output}, and cluster or output have changed" if is_elsewhere else "Its records are gone"
+    note, can_heal = f" {why}: nothing is written.", not is_elsewhere and (bad or not verdict.is_verified)
+    job = turn.airflow.job(plan.topics) if plan.require_report and can_heal else None
     if job is not None and job["rows"] is not None and job["sink"]["keeps_rows"]:
         if not verdict.is_verified or verdict.report is None or verdict.report.job != job_digest(job):
             done = _append(turn, rewritten(turn, plan, from_outputs=True), batch, body)
@@ -249,9 +252,9 @@ def _heal_or_leave(turn: Turn, batch: Batch, body: PlanBody) -> ResolvedBatch | 
     if plan.require_report and not verdict.is_verified:
         raise ReadNotVerified(
             [f"{batch}: {problem}" for problem in verdict.problems],
-            "It is committed, and its records are gone from Kafka, so it cannot be read again. Check its rows "
-            f"(kafka_batch = '{plan.key}'), then mark this run as success or failed.",
+            f"It is committed, and cannot be read again. {why}. Check its rows (kafka_batch = '{plan.key}'), then mark "
+            "this run as success or failed.",
         )
-    if plan.output is None:
+    if plan.output is None or is_elsewhere:
         return NoBatch(f"{batch} is committed.{note}")
     return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=True, is_left=True, note=note)

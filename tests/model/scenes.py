@@ -24,6 +24,7 @@ _BOTH: tuple[Callable[[Scene], None], ...] = (
     of_batches.log_is_truncated_behind_the_driver,
     of_batches.job_is_corrected_before_the_commit,
     of_batches.batch_that_does_not_verify_expires,
+    of_batches.batch_that_does_not_verify_is_elsewhere,
     of_batches.verified_batch_expires,
     of_acts.output_is_acknowledged_before_the_commit,
     of_acts.output_is_acknowledged_beside_the_commit,

@@ -94,6 +94,13 @@ def batch_that_does_not_verify_expires(s: Scene) -> None:
     s.expect(s.do(s.one, "resolve") is not None, "a batch that does not verify is left, green")
 
 
+def batch_that_does_not_verify_is_elsewhere(s: Scene) -> None:
+    driver_begins_beside_the_commit(s)
+    s.world.true_output = s.world.req_output = "B"
+    s.do(s.act(acknowledge={"output": "B"}))
+    s.expect(s.do(s.one, "resolve") is not None, "a batch that does not verify is left, green")
+
+
 def verified_batch_expires(s: Scene) -> None:
     s.do(s.one, "resolve", "spark")
     s.world.kafka.delete_records(FIRST, 5)
