@@ -25,7 +25,7 @@ def first_plan(turn: Turn, number: int, body: PlanBody, before: Batch | None, un
 
     :param before: the newest batch, or in sequence the newest committed one.
     """
-    expects = expected_key(turn.identity, before)
+    expects = _expected_key(turn, before)
     return replace(_plan(turn, number, 1, body), expects=expects, unfinished=unfinished, before=_before(before))
 
 
@@ -65,7 +65,7 @@ def later_plan(turn: Turn, batch: Batch, body: PlanBody) -> Plan:
         _plan(turn, batch.number, len(batch.entries) + 1, body),
         key=_new_key(turn, batch.number) if moved else old.key,
         window=old.window,
-        expects=expected_key(identity, before) if old.window is None else kept_expectation(identity, old),
+        expects=_expected_key(turn, before) if old.window is None else kept_expectation(turn, old),
         unfinished=old.unfinished,
         before=_before(before),
     )
@@ -79,7 +79,7 @@ def rewritten(turn: Turn, plan: Plan, *, from_outputs: bool = False) -> Plan:
         plan_id=secrets.token_hex(8),
         by=turn.run,
         at_ms=turn.request.now_ms,
-        expects=kept_expectation(turn.identity, plan),
+        expects=kept_expectation(turn, plan),
         newest=False,  # the next batch may be written beside it
         from_outputs=from_outputs,
         **{name: value for name, value in _of(turn.identity).items() if name != "identity"},
@@ -105,17 +105,25 @@ def _new_key(turn: Turn, number: int) -> str:
     return new_key(number + turn.identity.bases[-1], turn.log.shard, secrets.token_hex(6))
 
 
-def expected_key(identity: Identity, before: Batch | None) -> str | None:
-    """The key of the newest committed batch with rows, which must be in the output.
+def _expected_key(turn: Turn, before: Batch | None) -> str | None:
+    """The key of the newest committed batch with rows that nobody has given up, which must be in the output.
 
-    None where the output has changed since, or a person has given the rows up.
+    None where the output has changed since.
     """
-    if before is None or identity.output is None or before.plan.output != identity.output:
+    output = turn.identity.output
+    if before is None or output is None or before.plan.output != output:
         return None
     has_rows = before.is_committed and before.commits[-1].rows
-    key = before.plan.key if has_rows else before.plan.expects
-    return None if key in identity.rows else key
+    return _not_given_up(turn, before.plan.key if has_rows else before.plan.expects)
 
 
-def kept_expectation(identity: Identity, plan: Plan) -> str | None:
-    return None if plan.output != identity.output or plan.expects in identity.rows else plan.expects
+def kept_expectation(turn: Turn, plan: Plan) -> str | None:
+    """The key that the plan expects, unless the output has changed since; of given up rows, the key before."""
+    return None if plan.output != turn.identity.output else _not_given_up(turn, plan.expects)
+
+
+def _not_given_up(turn: Turn, key: str | None) -> str | None:
+    while key is not None and key in turn.identity.rows:
+        batch = turn.shard.batch_of(key, turn.identity.bases)
+        key = None if batch is None else batch.plan.expects
+    return key

@@ -197,7 +197,7 @@ def _continue(turn: Turn, batch: Batch) -> ResolvedBatch | None:
     gone = "" if is_moved else turn.look.gone(plan, body)
     differs = is_moved or (
         (plan.output, plan.adopted, plan.bases) != (identity.output, identity.adopted, identity.bases)
-        or plan.expects != kept_expectation(identity, plan)
+        or plan.expects != kept_expectation(turn, plan)
         or skips_in(identity, body.ranges, body.resume_from) != body.skips
     )
     if not differs and gone == "expired" and plan.require_report and verify(batch, body, turn.log.report).is_verified:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from airflow_kafka_offsets.json_columns import to_columns
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.entries import digits_of
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.body import PlanBody, body_from_dict
 from airflow_kafka_offsets.store.objects import create_object, read_object
 from tests.model.stepping import SteppingCluster, SteppingStore, pause
@@ -176,12 +177,19 @@ class Driver:
         pause()
         rows, expects = self.tables.rows[self.output], self.plan["expects"]
         if RULES[rule] and expects is not None and expects not in rows:
-            self._stop("rows", rows=expects)
+            self._stop("rows", rows=self._missing() or [expects])
         if RULES["behind"] and self.plan["newest"]:
             own, base = self.plan["key"], self.plan["bases"][-1]
             behind = [key for key in sorted(rows) if digits_of(key) >= digits_of(own) and digits_of(key) > base]
             if behind := [key for key in behind if key != own and not self._is_of_another_shard(key)]:
                 self._stop("keys behind", batch=behind)
+
+    def _missing(self) -> list[str]:
+        """Keys of earlier batches that are committed with rows, which the table lacks."""
+        log, there = PipelineLog(self.store.view, self.plan["pipeline"]), self.tables.rows[self.output]
+        earlier = [b for b in map(log.batch, range(1, self.plan["number"])) if b is not None and b.is_committed]
+        with_rows = [b for b in earlier if b.commits[-1].rows and b.output == self.output]
+        return [b.plan.key for b in with_rows if b.plan.key not in there]
 
     def _is_of_another_shard(self, key: str) -> bool:
         own, other = (re.findall(r"-(\d+)of(\d+)-", k) for k in (self.plan["key"], key))

@@ -70,6 +70,7 @@ _IN_SEQUENCE = (
     of_logs.older_log_with_an_unfinished_batch_expires,
     of_logs.table_is_rolled_back_before_the_next_batch,
     of_logs.table_is_rolled_back_below_the_driver,
+    of_logs.table_is_rolled_back_again_behind_rows_that_were_given_up,
     of_logs.table_is_rolled_back_before_a_clear,
     of_logs.next_batch_is_written_beside_a_rewrite,
     of_logs.pipeline_is_divided_otherwise,

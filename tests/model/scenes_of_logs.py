@@ -159,6 +159,21 @@ def table_is_rolled_back_below_the_driver(s: Scene) -> None:
     s.expect(program.error is not None, "a driver does not look for the rows once more")
 
 
+def table_is_rolled_back_again_behind_rows_that_were_given_up(s: Scene) -> None:
+    """The next batch looks for the newest rows that nobody has given up."""
+    for run in (s.one, s.other, s.third):
+        s.do(run)
+        s.more(FIRST)
+    lost = s.world.batches()[1:]
+    for batch in lost:
+        del s.world.tables.rows["A"][batch.plan.key]
+        s.world.spoilt |= s.world.places_of(batch.plan)
+    act = s.act(acknowledge={"rows": [batch.plan.key for batch in lost]})
+    s.do(act, "resolve")
+    _roll_back(s)
+    s.expect(s.do(act, "spark") is not None, "a table that has lost rows once more is written on")
+
+
 def table_is_rolled_back_before_a_clear(s: Scene) -> None:
     s.do(s.one)
     s.more(FIRST)
