@@ -56,14 +56,12 @@ def _plan(turn: Turn, number: int, k: int, body: PlanBody) -> Plan:
 
 
 def later_plan(turn: Turn, batch: Batch, body: PlanBody) -> Plan:
-    """A batch planned again, whole, by today's request. The key is kept, unless the identity moved keys meanwhile and
-    no driver has begun: rows that one has written are found by their key."""
-    old, identity = batch.plan, turn.identity
-    moved = identity.bases[-1] != old.bases[-1] and not batch.attempts
+    """A batch planned again, whole, by today's request."""
+    old = batch.plan
     before = None if old.window is not None else turn.shard.head.committed
     return replace(
         _plan(turn, batch.number, len(batch.entries) + 1, body),
-        key=_new_key(turn, batch.number) if moved else old.key,
+        key=_kept_key(turn, batch),
         window=old.window,
         expects=_expected_key(turn, before) if old.window is None else kept_expectation(turn, old),
         unfinished=old.unfinished,
@@ -103,6 +101,18 @@ def _before(batch: Batch | None) -> Before | None:
 
 def _new_key(turn: Turn, number: int) -> str:
     return new_key(number + turn.identity.bases[-1], turn.log.shard, secrets.token_hex(6))
+
+
+def _kept_key(turn: Turn, batch: Batch) -> str:
+    """Rows that an attempt has written into the output are found by their key. Where none has begun, the key is kept,
+    unless the identity moved keys meanwhile."""
+    plan, identity = batch.plan, turn.identity
+    if all(each.bases == identity.bases for each in batch.plans):
+        return plan.key
+    begun = [turn.log.begun(batch, attempt) for attempt in batch.attempts]
+    here = {plan_id for plan_id, output in begun if None in (output, identity.output) or output == identity.output}
+    keys = [each.key for each in batch.plans if each.plan_id in here]
+    return keys[-1] if keys else plan.key if plan.bases == identity.bases else _new_key(turn, batch.number)
 
 
 def _expected_key(turn: Turn, before: Batch | None) -> str | None:

@@ -258,6 +258,12 @@ class PipelineLog:
         found: Offsets = self._body(self.folder(number), name, lambda data: offsets_from_list(data["position"]))
         return found
 
+    def begun(self, batch: Batch, attempt: Attempt) -> tuple[str, str | None]:
+        """The id of the plan that an attempt was given, and what it writes; ``None``: that has no name."""
+        name = f"{self.folder(batch.number)}/{attempt.number}-{attempt.random}.begun.json"
+        found: tuple[str, str | None] = self._object(name, lambda data: (data["plan_id"], data["output"]))
+        return found
+
     def report(self, batch: Batch, attempt: Attempt) -> Report:
         name = f"{attempt.number}-{attempt.random}.report.json"
         report: Report = self._object(f"{self.folder(batch.number)}/{name}", report_from_dict)

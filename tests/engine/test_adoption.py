@@ -50,6 +50,29 @@ def test_the_batch_is_behind_the_table_and_its_rows_count_for_a_merge(
     assert Commits(StoreOfDriver(pipeline), "orders", plan, str(pipeline.output)).counts(adopted.key, None)
 
 
+def test_a_batch_of_which_an_attempt_has_begun_elsewhere_is_behind_the_table_too(
+    pipeline: Pipeline, cluster: InMemoryCluster
+) -> None:
+    """Back in the former table it has its former key: the rows of that attempt are found by it."""
+    produce(cluster, 0, 5)
+    former, first = pipeline.output, pipeline.work("one")
+    pipeline.begin(first)
+    pipeline.output = "delta:/lake/adopted"
+    pipeline.act("two", after=1, acknowledge={"output": pipeline.output})
+    assert pipeline.act("three", after=2, acknowledge=ADOPTION).key > HIGHEST
+    pipeline.output = former
+    assert pipeline.act("four", after=3, acknowledge={"output": former}).key == first.key
+
+
+def test_a_batch_of_which_an_attempt_has_begun_in_the_table_keeps_its_key(
+    pipeline: Pipeline, cluster: InMemoryCluster
+) -> None:
+    produce(cluster, 0, 5)
+    first = pipeline.work("one")
+    pipeline.begin(first)
+    assert pipeline.act("two", after=1, acknowledge=ADOPTION).key == first.key
+
+
 def test_a_retry_of_the_acts_run_is_no_older_copy(pipeline: Pipeline, cluster: InMemoryCluster) -> None:
     """Airflow deletes the XComs of the try before: then it remembers the first run, and the batch's first key."""
     produce(cluster, 0, 5)

@@ -68,6 +68,7 @@ _IN_SEQUENCE = (
     of_logs.log_is_lost_and_nothing_remembers_it,
     of_logs.another_run_plans_between_the_looks_at_memory_and_log,
     of_logs.older_log_with_an_unfinished_batch_expires,
+    of_logs.batch_returns_to_the_table_of_its_first_attempt,
     of_logs.table_is_rolled_back_before_the_next_batch,
     of_logs.table_is_rolled_back_below_the_driver,
     of_logs.table_is_rolled_back_again_behind_rows_that_were_given_up,

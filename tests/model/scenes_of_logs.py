@@ -137,6 +137,19 @@ def another_environment(s: Scene) -> None:
     s.expect(s.rows() == 15, "another environment has written the records once more")
 
 
+def batch_returns_to_the_table_of_its_first_attempt(s: Scene) -> None:
+    """In between it has another key, behind those of a table that was adopted."""
+    s.do(s.one, "resolve", "spark")
+    highest = f"{41:010}-{0:012}"
+    s.world.tables.owners["B"], s.world.tables.rows["B"][highest] = ("orders", "lost"), []
+    for output, adopted in (("B", {}), ("B", {"log": {"lost": highest}}), ("A", {})):
+        is_moved = output != s.world.req_output
+        s.world.true_output = s.world.req_output = output
+        s.do(s.act(acknowledge={"output": output} if is_moved else adopted), "resolve")
+        key = s.world.batches()[0].plan.key
+        s.expect((key > highest) == bool(adopted), f"in {output} the key is {key}")
+
+
 def table_is_rolled_back_before_the_next_batch(s: Scene) -> None:
     s.do(s.one)
     s.more(FIRST)

@@ -70,7 +70,7 @@ _NOT_NAMED: tuple[Edit, ...] = (
 BOTH: dict[str, Twin] = {
     "commits without verified reads": _without(commit._verified, "if problems:", "if False:"),
     "neither drivers look again, nor tables fence": Twin(("look", "fence"), of_batches.driver_is_overtaken_by_another_plan),
-    "planned again under a new key": _without(plans.later_plan, "if moved else old.key", "if True else old.key"),
+    "planned again under a new key": _without(plans._kept_key, "        return plan.key\n", "        return _new_key(turn, batch.number)\n"),
     "commits a plan that was replaced": _without(commit._current, "batch.plan.plan_id != given.plan_id", "False", of_batches.plan_is_replaced_under_a_job_without_report),
     "drivers do not look at commits": Twin(("committed", "fence"), of_batches.driver_begins_after_the_commit),
     "commit does not verify again": _without(commit.commit, "_verified(given, log, batch, body)  # an attempt", "pass  # an attempt", of_batches.driver_begins_beside_the_commit),
@@ -133,6 +133,7 @@ TWINS: dict[Kind, dict[str, Twin]] = {
         "Airflow's memory is not asked": _without(identity._unknown_batches, "shard.memory is not None and", "False and", of_logs.log_is_an_older_copy),
         "memory is asked after the log": Twin(((turn._look_and_act, "Shard(log, memory, log.newest())", "(lambda newest: Shard(log, airflow.last_planned(), newest))(log.newest())"),), of_logs.another_run_plans_between_the_looks_at_memory_and_log),
         "a batch without records needs no job, whatever it had": _without(entries.Batch.has_records.fget, "any(plan.offsets for plan in self.plans)", "bool(self.plan.offsets)", of_logs.older_log_with_an_unfinished_batch_expires),
+        "an attempt's rows are looked for under the newest key": _without(plans._kept_key, "keys[-1] if keys else ", "", of_logs.batch_returns_to_the_table_of_its_first_attempt),
         "a lost log is not noticed": _without(begin.begin, "if not known <= {*named.batch} or", "if False or", of_logs.log_is_lost_behind_a_group),
         "keys begin anew after a lost log": _without(acts._acknowledge, "if behind > new.bases[-1]", "if False", of_logs.log_is_lost_and_nothing_remembers_it),
         "a planner with a bug, and the commit does not check where a plan resumes": Twin(((sequence.plan_sequence, "position = resumed.position", "position = {tp: at._replace(offset=at.offset + (committed is not None)) for tp, at in resumed.position.items()}"), (commit._require_join, "if apart:", "if False:")), of_logs.next_batch_is_written_beside_a_rewrite),

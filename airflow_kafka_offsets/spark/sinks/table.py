@@ -120,11 +120,11 @@ class TableSink(Sink):
     def look(self, spark: SparkSession, plan: Plan) -> None:
         if not self.keeps_rows or (plan.expects is None and not plan.newest):
             return
-        keys, own = f.col(BATCH_COLUMN), plan.key
+        keys, own, base = f.col(BATCH_COLUMN), plan.key, f"{plan.bases[-1] + 1:010}"  # behind what was adopted
         shard = own[10 : own.rindex("-") + 1]  # the keys of other shards are ordered among themselves
         # A key with the same number and other random digits is another log's, too.
         behind = (
-            (keys >= own[:10])
+            (keys >= max(own[:10], base))
             & (keys != own)
             & (f.length(keys) == len(own))
             & (f.substring(keys, 11, len(shard)) == shard)

@@ -108,6 +108,15 @@ def test_rows_behind_the_newest_batch_say_that_the_log_is_an_older_copy(history_
     assert (copy.batches[1].attempts, copy.seen) == ([1, 2] if kind == "delta" else [1], copy.offsets(1))
 
 
+def test_rows_that_a_person_has_adopted_are_no_later_batches(history_of: Make) -> None:
+    """A batch that has begun before the adoption keeps its key."""
+    history = history_of("delta")
+    history.run(2)
+    history.plan(1, bases=[0, 2])
+    history.drive(1)
+    assert history.seen == history.offsets(1, 2)
+
+
 @pytest.mark.parametrize("kind", [pytest.param("delta", marks=pytest.mark.slow), "iceberg"])
 def test_rows_that_are_deleted_by_retention_or_belong_to_another_shard_are_not_looked_for(
     history_of: Make, kind: str
