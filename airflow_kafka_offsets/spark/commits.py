@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_kafka_offsets.spark.attempts import Entries, entries_of
+from airflow_kafka_offsets.spark.attempts import Entries, begun_since, entries_of
 from airflow_kafka_offsets.spark.errors import LateAttempt, OtherOutput
 from airflow_kafka_offsets.spark.plan import Plan
 from airflow_kafka_offsets.spark.store import Store
@@ -42,7 +42,7 @@ class Commits:
         :raises LateAttempt: the batch is committed, and these are not its rows.
         :raises OtherOutput: this log has no such batch.
         """
-        entries = self._entries(key)
+        folder, entries = self._entries(key)
         if not entries:
             if key <= max(self.plan.adopted.values(), default=""):
                 return True
@@ -53,17 +53,19 @@ class Commits:
         if not commits:
             return False
         said, is_closed = commits[-1]["snapshot"], entries[max(entries)]["entry"] == "commit"
-        if not (is_closed if said is None or version is None else said == str(version)):
+        # A rewrite that no attempt has begun has changed nothing: it is refused if its records are gone.
+        is_kept = is_closed or not begun_since(commits[-1], self.store.list(folder))
+        if not (is_kept if said is None or version is None else said == str(version)):
             cause = f"Its run has committed version {said} of {self.output}, and its rows are of version {version}"
             remedy = "It is being rewritten: retry after that run; if none is running, clear it"
             raise LateAttempt(f"Cannot merge batch {key}", cause, remedy)
         return True
 
-    def _entries(self, key: str) -> Entries:
-        """Of the batch that has this key; none: there is no such batch."""
+    def _entries(self, key: str) -> tuple[str, Entries]:
+        """Of the batch that has this key, and its folder; none: there is no such batch."""
         for base in self.plan.bases:
             number = int(key[:10]) - base if key[:10].isdecimal() else 0
-            entries = entries_of(self.store, self.pipeline, number)[1] if number > 0 else {}
+            folder, entries = entries_of(self.store, self.pipeline, number) if number > 0 else ("", {})
             if any(entry.get("key") == key for entry in entries.values()):
-                return entries
-        return {}
+                return folder, entries
+        return "", {}

@@ -27,7 +27,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.spark.arguments import Arguments, parse
-from airflow_kafka_offsets.spark.attempts import begin, last_commit, read_begun, reported_counts, reported_rows
+from airflow_kafka_offsets.spark.attempts import (
+    begin,
+    begun_since,
+    last_commit,
+    read_begun,
+    reported_counts,
+    reported_rows,
+)
 from airflow_kafka_offsets.spark.batch import Batch, Written
 from airflow_kafka_offsets.spark.count import (
     Counted,
@@ -232,8 +239,8 @@ def write_work(work: Work, write: Sink | Write) -> Batch | None:
     try:
         batch = work.begin(write.output, from_outputs=heals)
     except RecordsGone:
-        heals = isinstance(write, RowSink) and write.sink.keeps_rows and bool(work.commit.get("bad"))
-        if not heals:
+        heals = isinstance(write, RowSink) and write.sink.keeps_rows
+        if not heals or not (work.commit["bad"] or begun_since(work.commit, work.names)):
             raise
         batch = work.begin(write.output, from_outputs=True)
     said = (work.store, work.arguments.folder, work.names)

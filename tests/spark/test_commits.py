@@ -20,9 +20,11 @@ PLAN = {"entry": "plan", "key": KEY}
 class Folder:
     """A store in a folder."""
 
-    def __init__(self, root: Path, *entries: dict[str, Any], number: int = 7) -> None:
+    def __init__(self, root: Path, *entries: dict[str, Any], number: int = 7, attempts: int = 1) -> None:
         self.root, folder = root, root / f"orders/batches/{0:08}/{number:010}"
         folder.mkdir(parents=True)
+        for attempt in range(1, attempts + 1):
+            (folder / f"{attempt}-0a1b2c3d.begun.json").touch()
         for k, entry in enumerate(entries, 1):
             (folder / f"{k}.json").write_bytes(encode({"version": 1, **entry}))
 
@@ -37,13 +39,19 @@ class Folder:
 
 
 def commit(snapshot: str | None, output: str = OUTPUT, rows: int = 1) -> dict[str, Any]:
-    return {"entry": "commit", "output": output, "snapshot": snapshot, "rows": rows}
+    return {"entry": "commit", "output": output, "snapshot": snapshot, "rows": rows, "attempt": 1}
 
 
 def counts(
-    root: Path, *entries: dict[str, Any], version: int | None = 12, key: str = KEY, adopted: str = "", base: int = 0
+    root: Path,
+    *entries: dict[str, Any],
+    version: int | None = 12,
+    key: str = KEY,
+    adopted: str = "",
+    base: int = 0,
+    attempts: int = 1,
 ) -> bool:
-    store = Folder(root, *entries, number=7 - base)
+    store = Folder(root, *entries, number=7 - base, attempts=attempts)
     plan = Plan(
         pipeline="orders",
         number=8,
@@ -65,6 +73,7 @@ def counts(
         ([PLAN, commit("5"), PLAN, commit("12")], 12, True),
         ([PLAN, commit("5", output="delta:/moved")], 12, False),
         ([PLAN, commit("5")], None, True),  # the table's history does not say any more
+        ([PLAN, commit("5"), PLAN], None, True),  # nor has the run that was cleared begun an attempt
         ([PLAN, commit(None)], 12, True),
     ],
 )
@@ -82,7 +91,7 @@ def test_rows_that_another_attempt_has_written_since_are_refused(
     tmp_path: Path, entries: list[dict[str, Any]], version: int | None
 ) -> None:
     with pytest.raises(LateAttempt, match="It is being rewritten"):
-        counts(tmp_path, *entries, version=version)
+        counts(tmp_path, *entries, version=version, attempts=2)
 
 
 def test_rows_of_another_log_count_if_a_person_has_adopted_them(tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.rows.config import BadRecords, Merge
 from airflow_kafka_offsets.spark.errors import BadRecords as TooManyBadRecords
-from airflow_kafka_offsets.spark.errors import ConditionNotMet, OutputLost
+from airflow_kafka_offsets.spark.errors import ConditionNotMet, OutputLost, RecordsGone
+from airflow_kafka_offsets.spark.run import Work
+from airflow_kafka_offsets.store.objects import create_object
 from testbed.broker import KafkaBroker
 from tests.spark.rows.conftest import Lake
 from tests.spark.rows.healing import VALUES, Orders, lenient, new, old
@@ -80,6 +82,29 @@ def test_what_where_would_filter_stays_bad_because_its_bytes_are_nowhere_else(or
     assert (orders.seen(), orders.committed(1)) == (([0, 1], [2, 3]), (2, 2, 0))
     reasons = orders.lake.table("bad", "reason")
     assert reasons[1] == ("the expectation 'where value.amount > 0' is not met",)
+
+
+def test_an_attempt_that_did_not_end_is_mended_though_compaction_has_taken_records_since(
+    orders_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else merges would ask for ever for a clear that is refused. What no attempt has begun stays as it is."""
+
+    def refuse(work: Work, records: DataFrame) -> None:
+        raise RecordsGone("Batch 2 is not rewritten", "Kafka has fewer records", "Its rows stay")
+
+    orders = orders_of()
+    orders.definition = lenient(orders.lake)
+    orders.produce()
+    orders.run("b")
+    work = orders.resolve("b")
+    monkeypatch.setattr(Work, "_refuse_fewer", refuse)
+    with pytest.raises(RecordsGone):
+        orders.drive(work)
+    begun = {"version": 1, "plan_id": work.batch.plan.plan_id, "job": None, "output": work.batch.plan.output}
+    create_object(work.log.store, f"{work.log.folder(2)}/2-0a1b2c3d.begun.json", begun)
+    orders.drive(work)
+    orders.commit(work)
+    assert (orders.seen_of(2), orders.batch(2).is_closed) == (([0, 1, 2, 3], []), True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
