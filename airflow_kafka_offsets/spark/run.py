@@ -132,12 +132,15 @@ class Work:
         return last_commit(self.store, self.arguments.folder, self.names)
 
     def look(self, sink: Sink) -> None:
-        """:raises OutputLost: rows of earlier batches are not in the output; it names them."""
+        """:raises OutputLost: rows of earlier batches are not in the output; it names those not given up."""
         try:
             sink.look(self.spark, self.plan)
         except OutputLost as error:
             present = partial(sink.present, self.spark)
-            lost = missing_batches(self.store, self.arguments.pipeline, self.plan, sink.output, present)
+            found = missing_batches(self.store, self.arguments.pipeline, self.plan, sink.output, present)
+            root = self.arguments.pipeline.partition("/")[0]  # of all shards
+            given_up = read_object(self.store, f"{root}/pipeline/{self.plan.identity}.json")["rows"]
+            lost = {key: batch for key, batch in found.items() if key not in given_up}
             raise name_lost(error, lost, self._is_readable, self.plan) from None
 
     def require_rows(self, sink: Sink) -> None:

@@ -68,9 +68,11 @@ class PlannedBatch:
         ranges: Mapping[Partition, Ends],
         skips: Sequence[tuple[Partition, Ends]] = (),
         partitions: Mapping[str, int] | None = None,
+        given_up: Sequence[str] = (),
         **header: Any,
     ) -> PlannedBatch:
-        """Append a plan. `partitions`: how many each topic had; by default, as many as are planned."""
+        """Append a plan, and write its identity. `partitions`: how many each topic had; by default, as many as are
+        planned. `given_up`: keys of batches."""
         self.ranges, self.skips = ranges, skips
         known = {topic: sum(t == topic for t, _ in ranges) for topic, _ in ranges} | dict(partitions or {})
         body = {"version": 1, "ranges": columns(sorted(ranges.items())), "skips": columns(skips)}
@@ -84,7 +86,11 @@ class PlannedBatch:
             "ranges": {"name": name, "sha256": hashlib.sha256(data).hexdigest()},
             "topics": {topic: {"id": None, "partitions": count} for topic, count in known.items()},
         }
-        return self.append("plan", **{**HEADER, **own, **header})
+        header = {**HEADER, **own, **header}
+        identity = self.root / self.pipeline.partition("/")[0] / f"pipeline/{header['identity']}.json"
+        identity.parent.mkdir(parents=True, exist_ok=True)
+        identity.write_bytes(encode({"version": 1, "rows": [*given_up]}))
+        return self.append("plan", **header)
 
     def commit(self, rows: int = 1, **members: Any) -> PlannedBatch:
         own = {"by": {"run_id": f"run-{self.number}"}, "bad": 0, "filtered": 0, "output": None}

@@ -53,6 +53,18 @@ def test_a_table_that_was_rolled_back_is_named_with_its_batches_and_clearing_the
     assert history.seen == history.offsets(1, 3, 4)
 
 
+def test_a_batch_whose_rows_were_given_up_is_not_named_again(history_of: Make) -> None:
+    history = history_of("delta")
+    for number in (1, 2, 3):
+        history.run(number)
+    history.roll_back(1)
+    history.plan(4, given_up=[history.batches[2].key])
+    with pytest.raises(OutputLost) as raised:
+        history.drive(4)
+    assert history.batches[2].key not in str(raised.value)
+    assert history.batches[3].key in raised.value.cause
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_that_was_dropped_is_not_made_again(history_of: Make, kind: str) -> None:
     history = history_of(kind)
