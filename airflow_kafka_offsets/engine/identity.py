@@ -150,8 +150,7 @@ def _output(request: Request, identity: Identity) -> Iterator[Difference]:
 
 def mirror_differences(group_id: str, group: Committed, decided: Decided, shard: Shard) -> list[Difference]:
     """Offsets of the group that this log did not write."""
-    unknown = _unknown_batches(group_id, group, decided.identity, shard)
-    return [*unknown, *_group(group_id, group, decided, shard)]
+    return [*_unknown_batches(group_id, group, decided.identity, shard), *_group(group_id, group, decided, shard)]
 
 
 def _unknown_batches(group_id: str | None, group: Committed, identity: Identity, shard: Shard) -> Iterator[Difference]:
@@ -211,13 +210,12 @@ def unexpected_offsets(group: Committed, decided: Decided, shard: Shard) -> dict
     """Offsets of the group that no batch of this log has marked, that are not the position, and not in the identity."""
     marks, names = marks_of(group), {shard.log.pipeline_id}
     position = decided.position(shard.log, shard.head.committed) if group else {}
-    given_up = decided.identity.batches
     moved = {
         tp: committed.offset
         for tp, committed in group.items()
         if tp in position
         and committed.offset != position[tp].offset
-        and not (tp in marks and (marks[tp].pipeline in names or marks[tp].batch in given_up))
+        and not (tp in marks and (marks[tp].pipeline in names or marks[tp].batch in decided.identity.batches))
     }
     accepted = decided.body(shard.log).group if moved else {}
     return {tp: moved[tp] for tp in sorted(moved) if accepted.get(tp) != moved[tp]}

@@ -25,8 +25,8 @@ def first_plan(turn: Turn, number: int, body: PlanBody, before: Batch | None, un
 
     :param before: the newest batch, or in sequence the newest committed one.
     """
-    expects = _expected_key(turn, before)
-    return replace(_plan(turn, number, 1, body), expects=expects, unfinished=unfinished, before=_before(before))
+    plan, expects = _plan(turn, number, 1, body), _expected_key(turn, before)
+    return replace(plan, expects=expects, unfinished=unfinished, before=_before(before))
 
 
 def _plan(turn: Turn, number: int, k: int, body: PlanBody) -> Plan:

@@ -47,12 +47,10 @@ class Shard:
 
     def batch_of(self, key: str, bases: Sequence[int]) -> Batch | None:
         """The batch with this key; ``None``: the log has none."""
-        for number in {digits_of(key) - base for base in bases}:
-            if self.newest is not None and 1 <= number <= self.newest.number:
-                batch = self.newest if number == self.newest.number else self.log.batch(number)
-                if batch is not None and key in {plan.key for plan in batch.plans}:
-                    return batch
-        return None
+        newest, numbers = self.newest, {digits_of(key) - base for base in bases}
+        numbers = {number for number in numbers if newest is not None and 1 <= number <= newest.number}
+        batches = (newest if newest and number == newest.number else self.log.batch(number) for number in numbers)
+        return next((batch for batch in batches if batch and key in {plan.key for plan in batch.plans}), None)
 
     def knows(self, key: str, bases: Sequence[int], plan_id: str | None = None) -> bool:
         """Whether the log has the batch with this key. Most often it is the newest one, or the one before.
@@ -63,9 +61,9 @@ class Shard:
         if before is not None and before.key == key:
             return True
         batch = self.batch_of(key, bases)
-        if batch is None or plan_id is None:
-            return batch is not None and batch.is_committed
-        return plan_id in {plan.plan_id for plan in batch.plans}
+        if batch is None:
+            return False
+        return batch.is_committed if plan_id is None else plan_id in {plan.plan_id for plan in batch.plans}
 
 
 @dataclass(frozen=True)

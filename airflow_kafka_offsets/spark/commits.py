@@ -46,9 +46,9 @@ class Commits:
         if not entries:
             if key <= max(self.plan.adopted.values(), default=""):
                 return True
-            what, cause = f"It has rows of batch {key}", "this log has no such batch"
+            cause = f"It has rows of batch {key}, and this log has no such batch"
             remedy = "Adopt the rows of the lost log, as the resolve task explains; or delete them"
-            raise OtherOutput(f"Cannot merge {self.output}", f"{what}, and {cause}", remedy)
+            raise OtherOutput(f"Cannot merge {self.output}", cause, remedy)
         commits = [e for e in entries.values() if e["entry"] == "commit" and e["output"] == self.output]
         if not commits:
             return False

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from airflow_kafka_offsets.spark.attempts import entries_of
 from airflow_kafka_offsets.spark.errors import OutputLost, StoreUnavailable
+from airflow_kafka_offsets.spark.objects import read_object
 from airflow_kafka_offsets.spark.plan import Plan, read_plan
 from airflow_kafka_offsets.spark.store import Store
 
@@ -43,18 +44,21 @@ def missing_batches(
 ) -> Missing:
     """Keys of earlier batches that are committed with rows into this output, which lacks them, oldest first.
 
-    The log is searched backwards, until a step of it has a batch that is there.
+    The log is searched backwards, until a step of it has a batch that is there. What a person has given up is left out.
 
     :param pipeline: its folder.
     :param present: which of these keys are there.
     :returns: what is read is known of the newest ``STEP`` batches.
     """
     missing: dict[str, tuple[str, Plan | None]] = {}
+    given_up = read_object(store, f"{pipeline.partition('/')[0]}/pipeline/{plan.identity}.json")["rows"]
     for end in range(plan.number, 1, -STEP):
         step = dict(_committed(store, pipeline, range(max(1, end - STEP), end), output))
         there = present([*step])
         missing = {
-            key: (run, read if end == plan.number else None) for key, (run, read) in step.items() if key not in there
+            key: (run, read if end == plan.number else None)
+            for key, (run, read) in step.items()
+            if key not in there and key not in given_up
         } | missing
         if there:
             break

@@ -137,10 +137,7 @@ class Work:
             sink.look(self.spark, self.plan)
         except OutputLost as error:
             present = partial(sink.present, self.spark)
-            found = missing_batches(self.store, self.arguments.pipeline, self.plan, sink.output, present)
-            root = self.arguments.pipeline.partition("/")[0]  # of all shards
-            given_up = read_object(self.store, f"{root}/pipeline/{self.plan.identity}.json")["rows"]
-            lost = {key: batch for key, batch in found.items() if key not in given_up}
+            lost = missing_batches(self.store, self.arguments.pipeline, self.plan, sink.output, present)
             raise name_lost(error, lost, self._is_readable, self.plan) from None
 
     def require_rows(self, sink: Sink) -> None:
