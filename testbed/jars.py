@@ -143,6 +143,17 @@ def debezium_jars(java: Java, say: Say = silent) -> list[Path]:
     return fetch(java, "debezium-3.6.1", pinned("debezium"), "Debezium 3.6.1 for PostgreSQL (3 MB, once)", say=say)
 
 
+def iceberg_sink_jars(java: Java, say: Say = silent) -> list[Path]:
+    """Iceberg's sink for Kafka Connect, with what it needs of PySpark's jars; for :mod:`testbed.iceberg_sink`.
+
+    :raises JarsMissing: when it cannot be had.
+    """
+    what = "Iceberg's Kafka Connect sink 1.10.1 (20 MB, once)"
+    shared = ("hadoop-client-", "jcl-over-slf4j", "commons-compress", "commons-codec", "commons-io", "aircompressor")
+    found = [jar for jar in _pyspark_jars() if jar.name.startswith(shared)]
+    return [*fetch(java, "iceberg-sink-1.10.1", pinned("iceberg-sink"), what, say=say), *found]
+
+
 def compiler_jars(java: Java, say: Say = silent) -> list[Path]:
     """Eclipse's Java compiler, one jar that is run; for :mod:`testbed.java_compiler`.
 
@@ -243,9 +254,13 @@ def _reason(output: str) -> str:
 
 
 def _ivy_jar() -> Path:
-    import pyspark
-
-    found = sorted(Path(pyspark.__file__).parent.glob("jars/ivy-*.jar"))
+    found = [jar for jar in _pyspark_jars() if jar.name.startswith("ivy-")]
     if not found:
         raise JarsMissing(["org.apache.ivy:ivy"], "PySpark is installed without its jars: run `make setup`.")
     return found[-1]
+
+
+def _pyspark_jars() -> list[Path]:
+    import pyspark
+
+    return sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))

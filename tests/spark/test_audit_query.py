@@ -9,10 +9,13 @@ from typing import Any
 
 import duckdb
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.cli.main import main
 from testbed.broker import KafkaBroker
+from testbed.iceberg_sink import CONTROL, IcebergSink
+from testbed.java import Java
 from testbed.topics import wait_for
 
 COLUMNS = ("--partition", "t.kafka.partition", "--offset", "t.kafka.offset", "--day", "t.day")
@@ -91,6 +94,44 @@ def test_a_job_that_appends_and_is_killed_before_it_saves_its_offset_doubles_rec
     assert (found["lost"], found["doubled"]) == (1, 6)
     ends = audit(name, spark.read.format("delta").load(target), "--ends", status=0)
     assert ends["offsets"] == {name: {"0": 30, "1": 30}}
+
+
+@pytest.mark.slow
+def test_iceberg_s_kafka_connect_sink_that_is_killed_writes_each_record_once_and_a_deleted_row_is_lost(
+    spark: SparkSession,
+    session_settings: Mapping[str, str],
+    java: Java,
+    broker: KafkaBroker,
+    topic: Callable[..., str],
+    audit: Callable[..., Any],
+) -> None:
+    name, warehouse = topic(2), Path(session_settings["spark.sql.catalog.lake.warehouse"])
+    table = f"lake.connect.{name.replace('-', '_')}"
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.connect")
+    if CONTROL not in broker.admin().list_topics(timeout=30).topics:
+        broker.create_topic(CONTROL)
+
+    def rows() -> DataFrame:
+        spark.catalog.refreshTable(table)
+        place = "named_struct('partition', _kafka_metadata_partition, 'offset', _kafka_metadata_offset) AS kafka"
+        return spark.table(table).selectExpr(place, "DATE '2026-11-20' AS day")
+
+    def has(count: int) -> bool:
+        try:
+            return rows().count() >= count
+        except AnalysisException:  # it is not there yet
+            return False
+
+    for count in (20, 40):
+        broker.produce(name, [(n % 2, b"k", b'{"id": %d}' % n, None) for n in range(20)])
+        with IcebergSink(java, broker, f"{name}-sink", name, table.partition(".")[2], warehouse):
+            wait_for("the sink has written", lambda count=count: has(count), 120)  # type: ignore[misc]
+    found = audit(name, rows(), status=0)
+    assert {word: found[word] for word in WORDS} == dict.fromkeys(WORDS, 0)
+    spark.sql(f"DELETE FROM {table} WHERE _kafka_metadata_partition = 1 AND _kafka_metadata_offset = 7")
+    found = audit(name, rows())
+    assert [(s["partition"][-2:], s["start"], s["end"], s["lost"]) for s in found["stretches"]] == [("-1", 7, 8, 1)]
+    assert audit(name, rows(), "--ends", status=0)["offsets"] == {name: {"0": 20, "1": 20}}
 
 
 def test_gaps_of_transactions_and_of_a_compacted_topic_were_never_records(
