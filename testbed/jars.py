@@ -150,8 +150,16 @@ def iceberg_sink_jars(java: Java, say: Say = silent) -> list[Path]:
     """
     what = "Iceberg's Kafka Connect sink 1.10.1 (20 MB, once)"
     shared = ("hadoop-client-", "jcl-over-slf4j", "commons-compress", "commons-codec", "commons-io", "aircompressor")
-    found = [jar for jar in _pyspark_jars() if jar.name.startswith(shared)]
+    found = [jar for jar in pyspark_jars() if jar.name.startswith(shared)]
     return [*fetch(java, "iceberg-sink-1.10.1", pinned("iceberg-sink"), what, say=say), *found]
+
+
+def trino_jars(java: Java, say: Say = silent) -> list[Path]:
+    """Trino without its server; for :mod:`testbed.trino`.
+
+    :raises JarsMissing: when it cannot be had.
+    """
+    return fetch(java, "trino-435", pinned("trino-435"), "Trino 435 (60 MB, once)", say=say)
 
 
 def compiler_jars(java: Java, say: Say = silent) -> list[Path]:
@@ -160,6 +168,13 @@ def compiler_jars(java: Java, say: Say = silent) -> list[Path]:
     :raises JarsMissing: when it cannot be had.
     """
     return fetch(java, "ecj-3.38.0", pinned("ecj"), "Eclipse's Java compiler 3.38.0 (3 MB, once)", say=say)
+
+
+def pyspark_jars() -> list[Path]:
+    """All that Spark itself runs on."""
+    import pyspark
+
+    return sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))
 
 
 @cache
@@ -254,13 +269,7 @@ def _reason(output: str) -> str:
 
 
 def _ivy_jar() -> Path:
-    found = [jar for jar in _pyspark_jars() if jar.name.startswith("ivy-")]
+    found = [jar for jar in pyspark_jars() if jar.name.startswith("ivy-")]
     if not found:
         raise JarsMissing(["org.apache.ivy:ivy"], "PySpark is installed without its jars: run `make setup`.")
     return found[-1]
-
-
-def _pyspark_jars() -> list[Path]:
-    import pyspark
-
-    return sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))

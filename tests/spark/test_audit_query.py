@@ -1,9 +1,9 @@
-"""``audit`` of tables that jobs of other kinds wrote, on a real Kafka; the query runs on Spark and on DuckDB."""
+"""``audit`` of tables that jobs of other kinds wrote, on a real Kafka; the query runs on Spark, DuckDB and Trino."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.cli.main import main
 from testbed.broker import KafkaBroker
+from testbed.cache import Say
 from testbed.iceberg_sink import CONTROL, IcebergSink
 from testbed.java import Java
 from testbed.topics import wait_for
+from testbed.trino import Trino
 
 COLUMNS = ("--partition", "t.kafka.partition", "--offset", "t.kafka.offset", "--day", "t.day")
 
@@ -162,6 +164,76 @@ def test_deleted_records_and_a_topic_that_was_created_again_tell_nothing(
     wait_for("the new topic has records", lambda: broker.offset_bounds(name) == {0: (0, 5)})
     found = audit(name, table_of(spark, 0, 5, 9), status=0)
     assert stretches(found) == {(1, 5): {"cannot_be_told": 4}, (6, 9): {"cannot_be_told": 3}}
+
+
+PLACE = ("--topic", "'orders'", "--partition", "t.kafka.partition", "--offset", "t.kafka.offset")
+SINCE = ("--day", "t.at", "--since", "2026-11-21")
+SHAPES = [
+    (),
+    PLACE,
+    ("--batch", "t.kafka_batch"),
+    ("--day", "t.day"),
+    SINCE,
+    (*PLACE, "--batch", "t.kafka_batch", *SINCE),
+]
+ROWS = [
+    *(
+        ("orders", 0, offset, day, f"{day}-a")
+        for day, offsets in ((20, (0, 1, 2, 5)), (21, (6, 7)))
+        for offset in offsets
+    ),
+    *(("orders", 0, offset, 21, "21-b") for offset in (1, 6, 9)),  # doubled; after a gap
+    *(("orders", 1, offset, 21, None) for offset in (3, 3, 3, 4, 5)),
+    ("others", 0, 0, 20, "20-a"),
+    ("others", 0, None, 20, "20-a"),
+]
+"""Topic, partition, offset, day of November 2026 and batch."""
+
+
+@pytest.fixture(scope="module")
+def trino(java: Java, say: Say) -> Iterator[Trino]:
+    values = ", ".join(
+        f"('{topic}', {partition}, CAST({'NULL' if offset is None else offset} AS BIGINT), DATE '2026-11-{day}', "
+        f"TIMESTAMP '2026-11-{day} 12:30:00', {'NULL' if batch is None else repr(batch)})"
+        for topic, partition, offset, day, batch in ROWS
+    )
+    with Trino(java, say) as server:
+        server.sql(
+            "CREATE TABLE audited AS SELECT *, "
+            "CAST(ROW(partition, offset) AS ROW(partition INTEGER, offset BIGINT)) AS kafka "
+            f"FROM (VALUES {values}) AS v (topic, partition, offset, day, at, kafka_batch)"
+        )
+        yield server
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", SHAPES, ids=" ".join)
+def test_spark_duckdb_and_trino_answer_the_same_text_alike(
+    spark: SparkSession, trino: Trino, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    assert main(["audit", "--table", "audited", *options], None) == 0
+    query = capsys.readouterr().out.rstrip().removesuffix(";")
+    rows = spark.createDataFrame(ROWS, "topic STRING, partition INT, offset BIGINT, day INT, kafka_batch STRING")
+    columns = [
+        "topic",
+        "`partition`",
+        "offset",
+        "kafka_batch",
+        "named_struct('partition', `partition`, 'offset', offset) kafka",
+    ]
+    columns += ["make_date(2026, 11, day) AS day", "make_timestamp_ntz(2026, 11, day, 12, 30, 0) AS at"]
+    table = rows.selectExpr(*columns)
+    table.createOrReplaceTempView("audited")
+    table.write.parquet(str(tmp_path / "audited"))
+    with duckdb.connect() as database:
+        database.execute(f"CREATE VIEW audited AS SELECT * FROM read_parquet('{tmp_path}/audited/*.parquet')")
+        by_duckdb = database.execute(query)
+        answers = [([column[0] for column in by_duckdb.description], by_duckdb.fetchall())]
+    by_spark = spark.sql(query)
+    answers += [(by_spark.columns, by_spark.collect()), trino.sql(query)]
+    first, *others = [(list(names), sorted([*map(str, row)] for row in found)) for names, found in answers]
+    assert others == [first, first]
+    assert len(first[1]) > 3
 
 
 def _records(spark: SparkSession, broker: KafkaBroker, topic: str) -> DataFrame:
