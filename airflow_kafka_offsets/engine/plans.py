@@ -110,7 +110,7 @@ def _kept_key(turn: Turn, batch: Batch) -> str:
     if all(each.bases == identity.bases for each in batch.plans):
         return plan.key
     begun = [turn.log.begun(batch, attempt) for attempt in batch.attempts]
-    here = {plan_id for plan_id, output in begun if None in (output, identity.output) or output == identity.output}
+    here = {b["plan_id"] for b in begun if None in (b["output"], identity.output) or b["output"] == identity.output}
     keys = [each.key for each in batch.plans if each.plan_id in here]
     return keys[-1] if keys else plan.key if plan.bases == identity.bases else _new_key(turn, batch.number)
 

@@ -258,24 +258,16 @@ class PipelineLog:
         found: Offsets = self._body(self.folder(number), name, lambda data: offsets_from_list(data["position"]))
         return found
 
-    def begun(self, batch: Batch, attempt: Attempt) -> tuple[str, str | None]:
-        """The id of the plan that an attempt was given, and what it writes; ``None``: that has no name."""
+    def begun(self, batch: Batch, attempt: Attempt) -> dict[str, Any]:
+        """What a driver has said when its attempt began: its ``plan_id``, ``output`` and perhaps ``spark_ui``."""
         name = f"{self.folder(batch.number)}/{attempt.number}-{attempt.random}.begun.json"
-        found: tuple[str, str | None] = self._object(name, lambda data: (data["plan_id"], data["output"]))
+        found: dict[str, Any] = self._object(name, dict)
         return found
 
     def report(self, batch: Batch, attempt: Attempt) -> Report:
         name = f"{attempt.number}-{attempt.random}.report.json"
         report: Report = self._object(f"{self.folder(batch.number)}/{name}", report_from_dict)
         return report
-
-    def spark_ui(self, batch: Batch) -> str | None:
-        """Where the driver that is at this batch shows its pages, if it does."""
-        if not batch.attempts or batch.attempts[-1].is_reported:
-            return None
-        name = f"{batch.attempts[-1].number}-{batch.attempts[-1].random}.begun.json"
-        ui: str | None = self._object(f"{self.folder(batch.number)}/{name}", lambda begun: begun.get("spark_ui"))
-        return ui
 
     # ── names ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -160,7 +160,9 @@ def of_driver(dag_id: str, run: str, task: str) -> Response:
     if plan is None:
         raise HTTPException(404, _NO_BATCH)
     log, _ = open_pipeline(dag_id, plan)
-    ui = log.spark_ui(require_dag(dag_id, plan, log)) or ""
+    batch = require_dag(dag_id, plan, log)
+    at_work = [log.begun(batch, attempt) for attempt in batch.attempts[-1:] if not attempt.is_reported]
+    ui = (at_work and at_work[0].get("spark_ui")) or ""
     if not ui.startswith(("http://", "https://")):
         raise HTTPException(404, _NO_DRIVER)
     return RedirectResponse(ui)
