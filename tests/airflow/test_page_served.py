@@ -21,6 +21,8 @@ from tests.airflow.conftest import Orders
 from tests.airflow.fixtures import AIRFLOW_HOME
 from tests.airflow.page_server import PageServer, page_server
 
+pytestmark = pytest.mark.long
+
 ROUTES = sorted(route.path for route in page.routes if isinstance(route, APIRoute))
 
 

@@ -16,6 +16,8 @@ from testbed.java import Java
 from tests.airflow.conftest import Orders
 from tests.conftest import unique_name
 
+pytestmark = pytest.mark.long
+
 SECRET = 'hunter2 "pass\\word"'
 
 

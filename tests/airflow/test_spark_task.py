@@ -32,6 +32,8 @@ from airflow_kafka_offsets.spark.secrets import parse_properties
 from testbed import airflow_home
 from tests.airflow.conftest import Orders
 
+pytestmark = pytest.mark.long
+
 KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 AVRO = "org.apache.spark:spark-avro_2.13:4.0.0"
 DELTA, ICEBERG = "io.delta:delta-spark_2.13:4.0.0", "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0"

@@ -21,6 +21,8 @@ from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 from testbed.dag_runs import load_dag
 from tests.airflow.conftest import STORE, WIRING, Orders
 
+pytestmark = pytest.mark.long
+
 TASKS = ["orders.wait", "orders.resolve", "orders.read", "check", "orders.commit"]
 HOUR_MS = 3_600_000
 SHELL = {

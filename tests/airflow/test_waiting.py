@@ -30,6 +30,8 @@ from testbed.topics import wait_for
 from tests.airflow.conftest import WIRING, Orders
 from tests.conftest import unique_name
 
+pytestmark = pytest.mark.long
+
 LATER = 2**62
 
 

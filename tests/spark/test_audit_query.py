@@ -20,6 +20,8 @@ from testbed.java import Java
 from testbed.topics import wait_for
 from testbed.trino import Trino
 
+pytestmark = pytest.mark.long
+
 COLUMNS = ("--partition", "t.kafka.partition", "--offset", "t.kafka.offset", "--day", "t.day")
 
 

@@ -19,6 +19,8 @@ from testbed.s3_server import S3Server
 from testbed.spark import s3a_conf
 from tests.spark.plans import Plans
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def on_s3(spark: SparkSession) -> Iterator[HadoopStore]:

@@ -21,6 +21,8 @@ from testbed.java_compiler import compile_jar
 from testbed.spark import QUICK, SMALL_QUERIES
 from tests.spark.plans import PlannedBatch, Plans, encode
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 OURS = "delta:/lake/orders"
 Filled = Callable[..., str]

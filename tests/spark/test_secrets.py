@@ -16,6 +16,8 @@ from airflow_kafka_offsets.spark import secrets
 from airflow_kafka_offsets.spark.errors import InvalidJob
 from airflow_kafka_offsets.spark.secrets import CREDENTIAL, HANDED_OVER, client_options, parse_properties
 
+pytestmark = pytest.mark.long
+
 TEXT = r"""# a comment\
 security.protocol=SSL
   sasl.jaas.config : x \

@@ -21,6 +21,8 @@ from testbed.spark import SMALL_QUERIES
 from testbed.spark_connect import SparkConnectServer
 from tests.spark.plans import Plans
 
+pytestmark = pytest.mark.long
+
 FOLDER = """
 from pathlib import Path
 

@@ -14,6 +14,8 @@ from airflow_kafka_offsets.spark import what_if
 from airflow_kafka_offsets.spark.errors import InvalidJob
 from tests.docs.pages import DOCS, blocks_of
 
+pytestmark = pytest.mark.long
+
 BAD = BadRecords(Delta("/lake/bad"))
 VALUES = [
     *({"id": n, "amount": n, "note": "a"} for n in range(5)),

@@ -20,6 +20,8 @@ from testbed.java import Java
 from tests.spark.merge.logs import UNKNOWN, Log
 from tests.spark.merge.record_debezium import FOLDER, Record, record
 
+pytestmark = pytest.mark.long
+
 OLD = "id BIGINT, name STRING, doc STRING, photo BINARY, balance DECIMAL(10,2), born INT"
 NEW = "id BIGINT, name STRING, doc STRING, photo BINARY, balance DECIMAL(10,2), note STRING"
 STOCK = "shop STRING, item INT, count INT"

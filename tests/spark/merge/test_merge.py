@@ -16,6 +16,8 @@ from tests.spark.merge.logs import KeyedBatch, Log, record
 from tests.spark.merge.scenes import SCENES, merged, play
 from tests.spark.plans import LOG
 
+pytestmark = pytest.mark.long
+
 QUICK = {"iceberg": ("corrected", "placeholders", "truncated"), "delta": ("overtaken", "restored")}
 
 

@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 from tests.spark.merge.logs import Log
 from tests.spark.merge.worlds import KINDS, World
 
+pytestmark = pytest.mark.long
+
 SEEDS = 2
 
 

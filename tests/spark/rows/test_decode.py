@@ -22,6 +22,8 @@ from airflow_kafka_offsets.spark.sinks import sink_of
 from testbed.spark import SMALL_QUERIES
 from tests.spark.rows.records import FILTERED, Bad, Bytes, became, records
 
+pytestmark = pytest.mark.long
+
 NOT_JSON = Bad("the value is not JSON of the schema")
 
 

@@ -17,6 +17,8 @@ from testbed.broker import KafkaBroker
 from tests.spark.rows.conftest import Lake
 from tests.spark.rows.healing import VALUES, Orders, lenient, new, old
 
+pytestmark = pytest.mark.long
+
 KINDS = ("delta", "iceberg")
 Make = Callable[..., Orders]
 

@@ -17,6 +17,8 @@ from airflow_kafka_offsets.spark.receipts import HASH
 from tests.spark.plans import Plans
 from tests.spark.rows.conftest import Lake
 
+pytestmark = pytest.mark.long
+
 Filled = Callable[..., str]
 
 

@@ -16,6 +16,8 @@ from testbed.broker import KafkaBroker
 from tests.spark.rows.conftest import Lake
 from tests.spark.rows.healing import Orders
 
+pytestmark = pytest.mark.long
+
 PLAIN = Rows(Json("id BIGINT, amount DOUBLE"))
 
 

@@ -21,6 +21,8 @@ from tests.spark.plans import PlannedBatch, Plans
 from tests.spark.sinks.conftest import KINDS
 from tests.spark.sinks.outputs import Output, members_at
 
+pytestmark = pytest.mark.long
+
 PARTITIONS, OFFSETS = 4, 5
 EACH_ONCE = [(offset, str(partition)) for offset in range(OFFSETS) for partition in range(PARTITIONS)]
 ROWS = {"key": {"format": "bytes"}, "value": {"format": "bytes"}, "where": None, "expect": {}, "ensure": {}}

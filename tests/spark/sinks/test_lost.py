@@ -18,6 +18,8 @@ from tests.spark.sinks.conftest import KINDS
 from tests.spark.sinks.history import SIZE, History
 from tests.spark.sinks.test_drivers import at_look
 
+pytestmark = pytest.mark.long
+
 Make = Callable[..., History]
 
 

@@ -19,6 +19,8 @@ from tests.spark.plans import Plans
 from tests.spark.sinks.history import SIZE, History
 from tests.spark.sinks.test_drivers import at_look
 
+pytestmark = pytest.mark.long
+
 Filled = Callable[..., str]
 ROWS = {"key": None, "value": None, "select": None, "where": None, "expect": {}, "bad": None}
 TOO_MANY = {**ROWS, "ensure": {"there are few": "count(*) < 3"}}

@@ -14,6 +14,8 @@ from airflow_kafka_offsets.spark.errors import InvalidJob, OtherOutput
 from tests.spark.plans import LOG
 from tests.spark.sinks.outputs import COLUMNS, A, B, C, Output, rows
 
+pytestmark = pytest.mark.long
+
 Make = Callable[..., Output]
 
 
