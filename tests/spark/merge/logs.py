@@ -115,7 +115,8 @@ class Log:
         batch = self.batches[number]
         version = next(c.place[0] for c in commits(self.spark, self.sink) if c.batch == batch.key)
         rows = self.spark.table(self.sink.name).where(f"kafka_batch = '{batch.key}'").count()
-        batch.append("commit", output=self.output, snapshot=str(version), rows=rows)
+        attempt = len(batch.names("begun"))
+        batch.append("commit", output=self.output, snapshot=str(version), rows=rows, attempt=attempt)
 
     def replan(self, number: int) -> None:
         """The run of a committed batch is cleared: its batch is about to be written again."""
