@@ -142,11 +142,15 @@ def overtaken(log: Log) -> None:
 
 
 def log_moves(log: Log) -> None:
-    """A merge has pinned the entity table, and then a batch is corrected and merged before it looks at the log."""
+    """A merge has pinned the entity table. Before it looks at the log, a delete is merged, and a batch corrected."""
     log.commit(1, [record(0, "a", "1"), record(1, "b", "1")])
     log.commit(2, [record(2, "a", "2")])
     merged(log)
     log.commit(3, [record(3, "c", "3")])
+    with stalled("changes", lambda: log.commit(4, [record(4, "b", None)]), log.merge):
+        log.merge()
+    assert log.differences() == []
+    log.commit(5, [record(5, "d", "5")])
     with stalled("changes", lambda: log.commit(1, [record(1, "b", "1!")]), log.merge):
         log.merge()
     assert log.differences() == []

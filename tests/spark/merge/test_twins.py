@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from airflow_kafka_offsets.spark import entity, history
+from airflow_kafka_offsets.spark import entity, history, merge
 from airflow_kafka_offsets.spark.commits import Commits
 from airflow_kafka_offsets.spark.entity import Query
 from airflow_kafka_offsets.spark.merge import Changes, Merge
@@ -106,6 +106,25 @@ def no_fence(patching: pytest.MonkeyPatch) -> None:
     patching.setattr(Merge, "publish", late)
 
 
+def the_log_first(patching: pytest.MonkeyPatch) -> None:
+    """A merge looks at the log table, and then pins the entity table that others have merged into meanwhile."""
+    pin, changes, seen = Merge.pin, Merge.changes, list[list[Any]]()
+
+    def look_and_pin(self: Merge, spark: SparkSession) -> Any:
+        seen.append([*history.commits(spark, self.log)])
+        return pin(self, spark)
+
+    def pin_late(self: Merge, spark: SparkSession, pipeline: Commits, *_: Any) -> Changes | None:
+        pinned = pin(self, spark)
+        with pytest.MonkeyPatch.context() as inner:
+            stale = seen.pop()
+            inner.setattr(merge, "commits", lambda *_: iter(stale))
+            return changes(self, spark, pipeline, *pinned)
+
+    patching.setattr(Merge, "pin", look_and_pin)
+    patching.setattr(Merge, "changes", pin_late)
+
+
 def receipt_outlives_a_restore(patching: pytest.MonkeyPatch) -> None:
     """The last receipt that was ever written counts."""
     last: dict[str, Any] = {}
@@ -167,6 +186,7 @@ TWINS: dict[str, tuple[str, Patch]] = {
     "batch_order_across_partitions": ("two_partitions", of_query(order_by=("kafka_batch", "offset"))),
     "never_the_whole_log_with_order_by": ("two_partitions", of_changes(is_fast)),
     "no_fence": ("overtaken", no_fence),
+    "the_log_pinned_first": ("log_moves", the_log_first),
     "the_receipt_in_its_own_commit": ("killed_before_its_receipt", receipt_in_its_own_commit),
     "the_receipt_outlives_a_restore": ("restored", receipt_outlives_a_restore),
 }
