@@ -1,16 +1,24 @@
-"""A real Debezium connector: changes of a PostgreSQL into topics of a Kafka, from the snapshot on."""
+"""Real Debezium connectors: changes of a database into topics of a Kafka, from the snapshot on."""
 
 from collections.abc import Mapping
 
 from testbed.broker import KafkaBroker
 from testbed.cache import Say, silent
 from testbed.connect import Connect
-from testbed.jars import debezium_jars
+from testbed.jars import debezium_jars, debezium_mysql_jars
 from testbed.java import Java
+from testbed.mariadb import MariaDB
 from testbed.postgres import PASSWORD, Postgres
 
 SETTINGS = {"wal_level": "logical", "wal_compression": "off"}
 """Of a PostgreSQL whose changes are read."""
+_ALIKE = {
+    "skipped.operations": "none",  # by default truncates are
+    "decimal.handling.mode": "string",
+    "topic.creation.default.partitions": "1",
+    "topic.creation.default.replication.factor": "1",
+    "poll.interval.ms": "50",
+}
 
 
 class Debezium(Connect):
@@ -43,12 +51,34 @@ class Debezium(Connect):
             "slot.name": name.replace("-", "_"),
             "publication.name": name.replace("-", "_"),
             "publication.autocreate.mode": "filtered",
-            "skipped.operations": "none",  # by default truncates are
-            "decimal.handling.mode": "string",
             "signal.data.collection": f"{schema}.signals",
-            "topic.creation.default.partitions": "1",
-            "topic.creation.default.replication.factor": "1",
-            "poll.interval.ms": "50",
+            **_ALIKE,
             **(config or {}),
         }
         super().__init__(java, broker, name, debezium_jars(java, say), settings, say)
+
+
+class DebeziumOfMySQL(Connect):
+    """Debezium's connector of MySQL, which reads all tables of one database of a MariaDB.
+
+    :param name: of the connector; its topics are `<name>.<database>.<table>`.
+    """
+
+    def __init__(
+        self, java: Java, broker: KafkaBroker, server: MariaDB, name: str, database: str, say: Say = silent
+    ) -> None:
+        settings = {
+            "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+            "database.hostname": "127.0.0.1",
+            "database.port": str(server.port),
+            "database.user": "debezium",
+            "database.password": PASSWORD,
+            "database.server.id": "2",
+            "topic.prefix": name,
+            "database.include.list": database,
+            "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
+            "schema.history.internal.file.filename": str(server.folder / f"{name}.history"),
+            "signal.data.collection": f"{database}.signals",
+            **_ALIKE,
+        }
+        super().__init__(java, broker, name, debezium_mysql_jars(java, say), settings, say)

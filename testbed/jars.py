@@ -143,6 +143,15 @@ def debezium_jars(java: Java, say: Say = silent) -> list[Path]:
     return fetch(java, "debezium-3.6.1", pinned("debezium"), "Debezium 3.6.1 for PostgreSQL (3 MB, once)", say=say)
 
 
+def debezium_mysql_jars(java: Java, say: Say = silent) -> list[Path]:
+    """Debezium's connector of MySQL; for :mod:`testbed.debezium`.
+
+    :raises JarsMissing: when it cannot be had.
+    """
+    what = "Debezium 3.6.1 for MySQL (10 MB, once)"
+    return [*debezium_jars(java, say), *fetch(java, "debezium-mysql-3.6.1", pinned("debezium-mysql"), what, say=say)]
+
+
 def iceberg_sink_jars(java: Java, say: Say = silent) -> list[Path]:
     """Iceberg's sink for Kafka Connect, with what it needs of PySpark's jars; for :mod:`testbed.iceberg_sink`.
 

@@ -93,11 +93,11 @@ def changed(java: Java, broker: KafkaBroker, **config: str) -> Iterator[tuple[Po
         postgres = stack.enter_context(Postgres(java, settings=SETTINGS))
         postgres.change(*BEFORE)
         connector = stack.enter_context(Debezium(java, broker, postgres, "shop", "shop", config))
-        wait_for("the snapshot is there", lambda: _length(broker, "shop.shop.stock") == 3)
+        wait_for("the snapshot is there", lambda: length(broker, "shop.shop.stock") == 3)
         postgres.change(*CHANGES)
-        wait_for("the incremental snapshot is there", lambda: _length(broker, "shop.shop.notes") >= 3 + 12 + 3)
+        wait_for("the incremental snapshot is there", lambda: length(broker, "shop.shop.notes") >= 3 + 12 + 3)
         postgres.change(LAST)
-        wait_for("all has been sent", lambda: _length(broker, "shop.shop.stock") == 3 + 2 + 3 + 1)
+        wait_for("all has been sent", lambda: length(broker, "shop.shop.stock") == 3 + 2 + 3 + 1)
         yield postgres, connector.name
 
 
@@ -105,24 +105,24 @@ def record(java: Java, broker: KafkaBroker, **config: str) -> Recorded:
     found = Recorded()
     with changed(java, broker, **config) as (postgres, name):
         for table in TABLES:
-            found.records[table] = list(_read(broker, f"{name}.shop.{table}"))
+            found.records[table] = list(read_topic(broker, f"{name}.shop.{table}"))
             query = f"select json_agg(t) from shop.{table} t"
             ((found.rows[table],),) = rows_of(postgres.sqlalchemy_url, query)
     return found
 
 
-def _length(broker: KafkaBroker, topic: str) -> int:
+def length(broker: KafkaBroker, topic: str) -> int:
     try:
         return broker.offset_bounds(topic)[0][1]
     except Exception:  # it is not there yet
         return 0
 
 
-def _read(broker: KafkaBroker, topic: str) -> Iterator[Record]:
+def read_topic(broker: KafkaBroker, topic: str) -> Iterator[Record]:
     consumer = Consumer({**broker.client_config, "group.id": "none", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])
     try:
-        for _ in range(_length(broker, topic)):
+        for _ in range(length(broker, topic)):
             message = consumer.poll(30)
             assert message is not None
             assert message.error() is None, message.error()

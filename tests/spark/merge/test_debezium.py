@@ -25,7 +25,14 @@ pytestmark = pytest.mark.long
 OLD = "id BIGINT, name STRING, doc STRING, photo BINARY, balance DECIMAL(10,2), born INT"
 NEW = "id BIGINT, name STRING, doc STRING, photo BINARY, balance DECIMAL(10,2), note STRING"
 STOCK = "shop STRING, item INT, count INT"
-LSN = "coalesce(kafka_source.lsn, 0)"  # an incremental snapshot's rows have none
+LSN = ("coalesce(kafka_source.lsn, 0)",)  # an incremental snapshot's rows have none
+BINLOG = ("kafka_source.file", "kafka_source.pos", "kafka_source.row")
+TABLES = [
+    ("customers", ()),
+    *(pytest.param(*each, marks=pytest.mark.slow) for each in [
+        ("customers", LSN), ("notes", ()), ("notes", LSN), ("mysql", ()), ("mysql", BINLOG),
+    ]),
+]  # fmt: skip
 
 
 @dataclass
@@ -94,8 +101,7 @@ def replay(log: ConnectorLog, records: Sequence[Record], size: int, change_at: i
         log.merge(number)
 
 
-@pytest.mark.parametrize("order_by", [(), pytest.param((LSN,), marks=pytest.mark.slow)])
-@pytest.mark.parametrize("table", ["customers", pytest.param("notes", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("table", "order_by"), TABLES)
 def test_the_entity_table_is_the_database(
     spark: SparkSession, tmp_path: Path, table: str, order_by: Sequence[str]
 ) -> None:
@@ -122,16 +128,25 @@ def test_composite_keys_and_events_inside_of_payload(spark: SparkSession, tmp_pa
 
 
 @pytest.mark.slow
-def test_what_a_connector_sends_twice_ends_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    """After a restart it goes on from an earlier place. By `order_by` no row goes back in between."""
-    log, (records, _) = ConnectorLog(spark, tmp_path, "iceberg", order_by=[LSN]), recorded("customers")
-    log.commit(1, log.rows_of(records[:7], 0))
+@pytest.mark.parametrize(
+    ("table", "order_by", "first", "again"), [("customers", LSN, 7, (3, 6)), ("mysql", BINLOG, 30, (21, 25))]
+)
+def test_what_a_connector_sends_twice_ends_the_same(
+    spark: SparkSession, tmp_path: Path, table: str, order_by: Sequence[str], first: int, again: tuple[int, int]
+) -> None:
+    """After a restart it goes on from an earlier place. By `order_by` no row goes back in between.
+
+    MySQL's statement has deleted and created keys at one position of its binary log.
+    """
+    log, (records, _) = ConnectorLog(spark, tmp_path, "iceberg", order_by=order_by), recorded(table)
+    log.commit(1, log.rows_of(records[:first], 0))
     log.merge()
     state = log.state
-    log.commit(2, log.rows_of(records[3:6], 7))
+    log.commit(2, log.rows_of(records[slice(*again)], first))
     log.merge()
     assert log.state == state
-    assert [row["doc"][0] for row in state if row["id"] == 4] == ["z"]
+    docs = {row["id"]: row["doc"] for row in state}
+    assert docs[4] == "z" * 2500 if table == "customers" else docs == {2: "w", 3: "v", 4: None}
 
 
 def test_nothing_is_known_of_an_unchanged_value_before_the_first_event(spark: SparkSession, tmp_path: Path) -> None:
