@@ -119,7 +119,11 @@ class Work:
             cause = (
                 f"It is committed with {committed:,} records, and Kafka has {count:,} of them: the topic is compacted"
             )
-            raise RecordsGone(what, cause, "Its rows stay: mark the run as a success")
+            rows = "Its rows stay"
+            if begun_since(self.commit, self.names):  # which may have ended in its write
+                version = self.commit["snapshot"] and f"version {self.commit['snapshot']}"
+                rows = f"An attempt has begun since: restore its rows from {version or 'a copy'}"
+            raise RecordsGone(what, cause, f"{rows}; mark the run as a success")
 
     @cached_property
     def _options(self) -> dict[str, str]:

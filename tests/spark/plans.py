@@ -93,7 +93,8 @@ class PlannedBatch:
         return self.append("plan", **header)
 
     def commit(self, rows: int = 1, **members: Any) -> PlannedBatch:
-        own = {"by": {"run_id": f"run-{self.number}"}, "bad": 0, "filtered": 0, "output": None}
+        own: dict[str, Any] = {"by": {"run_id": f"run-{self.number}"}, "bad": 0, "filtered": 0, "output": None}
+        own |= {"attempt": 1, "snapshot": None}
         return self.append("commit", rows=rows, **{**own, **members})
 
     def continued(self) -> PlannedBatch:
