@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_offsets.spark import Batch, Sink, for_each_batch
 from airflow_kafka_offsets.spark.errors import OtherOutput, StoreUnavailable
 from airflow_kafka_offsets.spark.plan import Plan
-from airflow_kafka_offsets.spark.store import HadoopStore
+from airflow_kafka_offsets.spark.store import DRAFT, HadoopStore
 from testbed.s3_server import S3Server
 from testbed.spark import s3a_conf
 from tests.spark.plans import Plans
@@ -34,13 +36,30 @@ def on_s3(spark: SparkSession) -> Iterator[HadoopStore]:
             spark.conf.unset(name)
 
 
-@pytest.fixture(params=["folder", "s3"])
+@pytest.fixture
+def on_abfss(spark: SparkSession, tmp_path: Path) -> Iterator[HadoopStore]:
+    """Azure's scheme over a folder. Hadoop's own client of Azure shows a file while it is written, too."""
+    host = f"container@{uuid.uuid4().hex}.dfs.core.windows.net"  # Hadoop keeps one client for each
+    settings = {
+        "fs.abfss.impl": "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme",
+        "fs.viewfs.overload.scheme.target.abfss.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "fs.file.impl.disable.cache": "true",
+        f"fs.viewfs.mounttable.{host}.link./offsets": tmp_path.as_uri(),
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield HadoopStore(spark, f"abfss://{host}/offsets")
+    for name in settings:
+        spark.conf.unset(name)
+
+
+@pytest.fixture(params=["folder", "s3", "abfss"])
 def store(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> HadoopStore:
-    on_s3: HadoopStore
     if request.param == "folder":
         return HadoopStore(spark, str(tmp_path))
-    on_s3 = request.getfixturevalue("on_s3")
-    return on_s3
+    elsewhere: HadoopStore = request.getfixturevalue(f"on_{request.param}")
+    return elsewhere
 
 
 def test_objects_are_put_whole_read_and_listed(store: HadoopStore) -> None:
@@ -52,6 +71,24 @@ def test_objects_are_put_whole_read_and_listed(store: HadoopStore) -> None:
     assert store.get("orders%2F0-of-2/2.json") == data
     assert store.get("orders%2F0-of-2/a b.json") == b"{}"
     assert (store.get("orders%2F0-of-2/3.json"), store.list("nowhere")) == (None, [])
+
+
+def test_where_a_file_is_seen_while_it_is_written_an_object_is_seen_once_it_is_whole(
+    on_abfss: HadoopStore, tmp_path: Path
+) -> None:
+    """It is written as a draft, which no list has, and renamed. A driver that is killed leaves its draft."""
+    folder, data = tmp_path / "orders", bytes(8_000_000)
+    folder.mkdir()
+    (folder / f".0{DRAFT}").write_bytes(b"{")
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(on_abfss.put, "orders/1.json", data)
+        sizes = set()
+        while not writing.done():
+            sizes |= {len(on_abfss.get(f"orders/{name}") or b"") for name in on_abfss.list("orders")}
+        writing.result()
+    assert sizes <= {len(data)}
+    assert (on_abfss.list("orders"), on_abfss.get("orders/1.json")) == (["1.json"], data)
+    assert {file.name for file in folder.iterdir()} == {"1.json", f".0{DRAFT}"}
 
 
 def test_a_location_that_spark_has_no_file_system_for_is_named(spark: SparkSession) -> None:
