@@ -18,6 +18,7 @@ from testbed.dag_runs import continue_run, load_dag, retry_lost_tasks, run_and_l
 from testbed.java import Java
 from testbed.spark import SMALL_QUERIES
 from testbed.spark_connect import SparkConnectServer
+from testbed.topics import wait_for
 from tests.airflow.conftest import WIRING, Orders
 from tests.spark.conftest import EXTENSIONS
 
@@ -25,10 +26,12 @@ SECRET, TOKEN = 'hunter2 "pass\\word"', "hunter2-token"
 NEVER_MS = 600_000
 
 
+Serve = Callable[..., SparkConnectServer]
+
+
 @pytest.fixture(scope="module")
-def server(
-    java: Java, spark_jars: list[Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[SparkConnectServer]:
+def serve(java: Java, spark_jars: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Serve:
+    """`serve(**settings)`: a server with Delta, Iceberg and a token."""
     settings = {
         **SMALL_QUERIES,
         "spark.sql.extensions": EXTENSIONS,
@@ -41,15 +44,33 @@ def server(
         "spark.driver.extraJavaOptions": "-Dtests.wait_ms=0 -Dtests.waiting=false",
     }
     tables = [*jars.delta_jars(java), *jars.iceberg_jars(java)]
-    with SparkConnectServer(java, [*spark_jars, *tables], settings) as running:
+    return lambda **more: SparkConnectServer(java, [*spark_jars, *tables], settings | more)
+
+
+@pytest.fixture(scope="module")
+def server(serve: Serve) -> Iterator[SparkConnectServer]:
+    with serve() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def forgetful(serve: Serve) -> Iterator[SparkConnectServer]:
+    """One that ends a session after 20 seconds without a request."""
+    manager = "spark.connect.session.manager"
+    with serve(**{f"{manager}.defaultSessionTimeout": "20s", f"{manager}.maintenanceInterval": "1s"}) as running:
+        yield running
+
+
+def connect(patch: pytest.MonkeyPatch, server: SparkConnectServer) -> None:
+    """Airflow's connection leads to this server."""
+    connection = {"conn_type": "spark_connect", "host": "localhost", "port": server.port, "password": TOKEN}
+    patch.setenv("AIRFLOW_CONN_SPARK_CONNECT_DEFAULT", json.dumps(connection))
 
 
 @pytest.fixture
 def connected(airflow: Path, orders: Orders, server: SparkConnectServer, monkeypatch: pytest.MonkeyPatch) -> Orders:
     """A pipeline over the server, on a worker that has no Java."""
-    connection = {"conn_type": "spark_connect", "host": "localhost", "port": server.port, "password": TOKEN}
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_CONNECT_DEFAULT", json.dumps(connection))
+    connect(monkeypatch, server)
     monkeypatch.setenv("PATH", "/nowhere")
     for name in ("JAVA_HOME", "SPARK_HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -139,6 +160,7 @@ def test_rows_bad_records_and_an_entity_table_are_written_without_a_jvm_and_no_s
     java: Java,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    session: Callable[..., Any],
     said: Callable[[], str],
 ) -> None:
     with KafkaBroker(tmp_path / "kafka", sasl_users={"app": SECRET}, java=java) as broker:
@@ -155,12 +177,18 @@ def test_rows_bad_records_and_an_entity_table_are_written_without_a_jvm_and_no_s
         connected.produce(2)
         again = connected.run()  # in the same session, with a file of credentials of its own
         assert connected.committed == {0: 8}
+        broker.produce(connected.topic, [(0, None, b"bad", None)] * 2)
+        failed = connected.run()
 
-    assert (run.state, again.state) == ("success", "success"), said()
+    text = said()
+    assert (run.state, again.state, failed.state) == ("success", "success", "failed"), text
+    *_, session_id = re.findall(r"the Spark Connect session ([0-9a-f-]+)", text)
+    with session(session_id) as spark:
+        assert [name for name in spark.conf.getAll if "kafka_offsets" in name] == []
     assert ids(connected.output / "rows") == ids(connected.output / "current") == [*range(7)]
     assert [row["offset"] for row in rows_of_delta(connected.output / "bad")] == [5]
     written = [file.read_bytes() for file in connected.output.rglob("*") if file.is_file()]
-    assert [text for text in (said().encode(), server.log.read_bytes(), *written) if b"hunter2" in text] == []
+    assert [text for text in (text.encode(), server.log.read_bytes(), *written) if b"hunter2" in text] == []
 
 
 @pytest.mark.slow
@@ -242,6 +270,26 @@ def test_a_task_that_airflow_ends_stops_its_write(
 
 
 @pytest.mark.slow
+def test_a_pipeline_goes_on_where_the_server_has_ended_its_idle_session(
+    connected: Orders, forgetful: SparkConnectServer, monkeypatch: pytest.MonkeyPatch, said: Callable[[], str]
+) -> None:
+    """A server ends a session after an hour, so a daily pipeline meets that each day."""
+    connect(monkeypatch, forgetful)
+    of_runs = []
+    for _ in range(2):
+        connected.produce(2)
+        run = connected.run()
+        text = said()
+        assert run.state == "success", text
+        found = re.findall(r"the Spark Connect session ([0-9a-f-]+)", text)
+        ended = [re.compile(rf"(?i)clos.*session.*{session_id}") for session_id in found]
+        wait_for("the sessions have ended", lambda ended=ended: all(e.search(forgetful.log.read_text()) for e in ended))
+        of_runs += found
+    assert (len(of_runs), len(set(of_runs))) == (4, 4)  # of each run one writes and one merges
+    assert ids(connected.output / "rows") == ids(connected.output / "current") == [*range(4)]
+
+
+@pytest.mark.slow
 def test_what_only_a_person_can_mend_is_not_tried_again(connected: Orders, said: Callable[[], str]) -> None:
     connected.broker.produce(connected.topic, [(0, None, b"bad", None)] * 2)
     run = connected.run()
@@ -252,12 +300,14 @@ def test_what_only_a_person_can_mend_is_not_tried_again(connected: Orders, said:
 
 
 @pytest.mark.slow
-def test_a_batch_that_is_written_and_whose_records_are_gone_needs_no_server(orders: Orders, said: Any) -> None:
-    orders.produce(5)
-    orders.run(reject=True)
-    orders.dag_id = "batch_into_delta"
-    assert orders.run().states("orders.spark") == ["failed"]
+def test_a_batch_that_is_written_and_whose_records_are_gone_needs_no_server(
+    connected: Orders, monkeypatch: pytest.MonkeyPatch, said: Any
+) -> None:
+    connected.produce(5)
+    assert connected.run(reject=True).states("orders.spark") == ["success"]
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_CONNECT_DEFAULT")
+    assert connected.run().states("orders.spark") == ["failed"]
     assert "There is no connection 'spark_connect_default'" in said()
 
-    orders.broker.delete_records({(orders.topic, 0): 3})
-    assert (orders.run().states("orders.commit"), orders.committed) == (["success"], {0: 5})
+    connected.broker.delete_records({(connected.topic, 0): 3})
+    assert (connected.run().states("orders.commit"), connected.committed) == (["success"], {0: 5})
