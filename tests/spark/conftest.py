@@ -1,7 +1,9 @@
 """One Spark for the session, with the jars of every format, and topics with and without gaps."""
 
+import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,9 @@ from testbed import jars
 from testbed.broker import KafkaBroker
 from testbed.java import Java
 from testbed.spark import SMALL_QUERIES
+from testbed.spark_connect import SparkConnectServer
 from testbed.topics import wait_for
+from tests.conftest import SPARK_MINOR
 from tests.spark.plans import Plans
 
 TopicFactory = Callable[..., str]
@@ -27,7 +31,9 @@ def session_settings(
 ) -> dict[str, str]:
     """Of every session of these tests."""
     lake = tmp_path_factory.mktemp("lake")
-    more = [*s3a_jars, *jars.avro_jars(java), *jars.iceberg_jars(java)]
+    more = jars.iceberg_jars(java, minor=SPARK_MINOR)
+    if SPARK_MINOR == "4.0":  # these are pinned for no other one
+        more += [*s3a_jars, *jars.avro_jars(java)]
     return {
         **spark_settings,
         **SMALL_QUERIES,
@@ -44,11 +50,19 @@ def session_settings(
 
 
 @pytest.fixture(scope="session")
-def spark(spark_environment: Mapping[str, str], session_settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    with pytest.MonkeyPatch.context() as patch:
+def spark(
+    java: Java, spark_environment: Mapping[str, str], session_settings: Mapping[str, str]
+) -> Iterator[SparkSession]:
+    """With ``TESTS_SPARK=connect``, a session of a server: for the contract's tests, which need no JVM of their own."""
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        builder = SparkSession.builder.appName("tests").config(map=dict(session_settings))
+        if os.environ.get("TESTS_SPARK") == "connect":
+            server = stack.enter_context(SparkConnectServer(java, [], session_settings))
+            patch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+            builder = SparkSession.builder.remote(server.remote)
         for name, value in spark_environment.items():
             patch.setenv(name, value)
-        session = SparkSession.builder.appName("tests").config(map=dict(session_settings)).getOrCreate()
+        session = builder.getOrCreate()
         yield session
         session.stop()
 

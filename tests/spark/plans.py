@@ -9,7 +9,13 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+from pyspark.sql import SparkSession
+
+from airflow_kafka_offsets.spark.store import jvm_of
+from airflow_kafka_offsets.store.local import LocalStore
 
 Partition = tuple[str, int]
 Ends = tuple[int, int]
@@ -194,6 +200,13 @@ class Plans:
 
     root: Path
     servers: str
+
+    def store(self, spark: SparkSession) -> Any:
+        """What a driver over Spark Connect is handed; ``None``: it has a JVM."""
+        if jvm_of(spark) is not None:
+            return None
+        store = LocalStore(self.root)
+        return SimpleNamespace(get=store.get, put=store.create, list=store.list)
 
     def batch(
         self, ranges: Mapping[Partition, Ends], number: int = 1, pipeline: str = "orders", **more: Any

@@ -49,7 +49,7 @@ class History:
     def drive(self, number: int, **members: Any) -> None:
         """The Spark job of the current plan."""
         batch = self.batches[number]
-        write_batch(self.spark, batch.arguments(batch.job(self.job(**members))))
+        write_batch(self.spark, batch.arguments(batch.job(self.job(**members))), self.plans.store(self.spark))
 
     def job(self, **members: Any) -> dict[str, Any]:
         """The job object; `members` of its sink."""

@@ -83,11 +83,12 @@ def test_a_batch_that_is_written_and_whose_records_are_gone_is_looked_for(histor
     history = history_of("delta")
     history.run(1)
     batch = history.run(2)
-    job = batch.job(history.job())
-    assert write_batch(history.spark, [*batch.arguments(job, entry=1), "--nothing-to-do"]) is None
+    arguments = [*batch.arguments(batch.job(history.job()), entry=1), "--nothing-to-do"]
+    store = history.plans.store(history.spark)
+    assert write_batch(history.spark, arguments, store) is None
     history.roll_back(1)
     with pytest.raises(OutputLost, match=f"{batch.key} is written, and its records are gone"):
-        write_batch(history.spark, [*batch.arguments(job, entry=1), "--nothing-to-do"])
+        write_batch(history.spark, arguments, store)
 
 
 @pytest.mark.parametrize("kind", KINDS)
