@@ -151,7 +151,9 @@ class Check:
         if key not in table and world.counts["rolled back"] and not self._is_looked_for(batch):
             self.spoilt |= places
             world.counts["unlooked"] += 1
-        readable = {r.place for r in world.records.keys() - world.hidden - world.compacted - world.destroyed}
+        epochs = {tp: r.leader_epoch or 0 for tp, r in world.body_of(plan, pipeline.store).ranges.items()}
+        records = world.records.keys() - world.hidden - world.compacted - world.destroyed
+        readable = {r.place for r in records if r.epoch <= epochs.get(r.partition, 0)}  # as the log was when planned
         rows = table.get(key, [])
         if rows and not {row.origin for row in rows} & ({place[0] for place in places} | self._origins()):
             world.counts["read from a topic that was re-created and deleted again"] += 1

@@ -22,6 +22,7 @@ _BOTH: tuple[Callable[[Scene], None], ...] = (
     of_batches.topic_is_recreated_before_a_rewrite_reads,
     of_batches.spark_alone_is_cleared_of_a_job_without_report,
     of_batches.log_is_truncated_behind_the_driver,
+    of_batches.record_gets_the_offset_of_a_marker,
     of_batches.job_is_corrected_before_the_commit,
     of_batches.batch_that_does_not_verify_expires,
     of_batches.batch_that_does_not_verify_is_elsewhere,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.model import happenings
 from tests.model.scene import FIRST, RETURNS, Scene
+from tests.model.stepping import T0, UNIT_MS
 
 
 def plan_is_replaced_under_a_job_without_report(s: Scene) -> None:
@@ -80,6 +81,16 @@ def log_is_truncated_behind_the_driver(s: Scene) -> None:
     happenings.truncate(s.world, FIRST, 3)
     happenings.produce(s.world, FIRST, 6, 7, 8)
     s.do(s.one, "commit")
+
+
+def record_gets_the_offset_of_a_marker(s: Scene) -> None:
+    """A batch has passed the marker of a transaction, and then the log is truncated below it."""
+    transaction = s.world.kafka.begin_transaction()
+    happenings._append(s.world, s.world.kafka, FIRST, T0 + 5 * UNIT_MS, transaction)
+    transaction.commit()
+    s.do(s.one)
+    happenings.truncate(s.world, FIRST, 5)
+    happenings.produce(s.world, FIRST, 11, 12)
 
 
 def job_is_corrected_before_the_commit(s: Scene) -> None:
