@@ -32,7 +32,8 @@ with DAG(
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    default_args={"retries": 2},
+    # In a cluster mode, a clear would find the finished driver and submit nothing. Older Spark providers never do.
+    default_args={"retries": 2, "durable": False},
     tags=["kafka", "spark"],
     doc_md=__doc__,
 ):
@@ -48,7 +49,6 @@ with DAG(
         application=str(Path(__file__).resolve().parent / "jobs" / "orders_by_day.py"),
         application_args=resolve.output,
         conf={"spark.orders_by_day.output": "{{ var.value.get('kafka_offsets_parts_output', '" + OUTPUT + "') }}"},
-        durable=False,  # in a cluster mode, a clear would find the finished driver and submit nothing
     )
     commit = CommitOffsetsOperator(task_id="commit", plan=resolve.output["plan"])
     wait >> resolve >> spark >> commit

@@ -43,7 +43,7 @@ def get(
 
 
 def test_the_page_only_reads() -> None:
-    assert ROUTES == ["/dags/{dag_id}", "/dags/{dag_id}/batches/{batch}"]
+    assert ROUTES == ["/dags/{dag_id}", "/dags/{dag_id}/batches/{batch}", "/dags/{dag_id}/spark"]
     assert {method for route in page.routes if isinstance(route, APIRoute) for method in route.methods} == {"GET"}
 
 

@@ -313,7 +313,11 @@ def test_what_no_run_would_read_starts_none(
 
 def test_triggers_survive_the_way_through_airflows_database(lag: Lag) -> None:
     from airflow.sdk.module_loading import import_string
-    from airflow.sdk.serde import deserialize, serialize
+
+    try:
+        from airflow.sdk.serde import deserialize, serialize
+    except ImportError:  # Airflow 3.1
+        from airflow.serialization.serde import deserialize, serialize
 
     for trigger in (lag(max_age=timedelta(minutes=1)), PartitionDiscoveryTrigger(
         kafka_config_id="k", topics={"a": [1]}, min_partitions=1, poke_interval=1.0, until_ms=5
