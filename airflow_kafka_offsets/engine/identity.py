@@ -189,7 +189,7 @@ def _later_rows(identity: Identity, shard: Shard) -> str:
         which += " AND kafka_batch LIKE '%-{}of{}-%'".format(*shard_of)
     if newest is not None and newest.plan.key not in open_keys:
         which += f" AND kafka_batch <> '{newest.plan.key}'"
-    # An unfinished batch may have been committed since, and gets another key.
+    # An unfinished batch may have been committed since, and the first attempt that this log knows of appends.
     return which + "".join(f" OR kafka_batch = '{key}'" for key in open_keys if key < first)
 
 

@@ -105,14 +105,14 @@ def _new_key(turn: Turn, number: int) -> str:
 
 def _kept_key(turn: Turn, batch: Batch) -> str:
     """Rows that an attempt has written into the output are found by their key. Where none has begun, the key is kept,
-    unless the identity moved keys meanwhile."""
-    plan, identity = batch.plan, turn.identity
-    if all(each.bases == identity.bases for each in batch.plans):
+    too, unless it sorts before adopted rows: a log that is an older copy does not know all attempts."""
+    plan, output, highest = batch.plan, turn.identity.output, max(turn.identity.adopted.values(), default="")
+    if plan.key == batch.first_plan.key > highest:
         return plan.key
     begun = [turn.log.begun(batch, attempt) for attempt in batch.attempts]
-    here = {b["plan_id"] for b in begun if None in (b["output"], identity.output) or b["output"] == identity.output}
+    here = {b["plan_id"] for b in begun if None in (b["output"], output) or b["output"] == output}
     keys = [each.key for each in batch.plans if each.plan_id in here]
-    return keys[-1] if keys else plan.key if plan.bases == identity.bases else _new_key(turn, batch.number)
+    return keys[-1] if keys else plan.key if plan.key > highest else _new_key(turn, batch.number)
 
 
 def _expected_key(turn: Turn, before: Batch | None) -> str | None:

@@ -89,7 +89,7 @@ def answer(world: World, run: Run, error: Exception | None) -> None:
     if conf.get("acknowledge", {}).get("cluster") == "Z":
         return  # staging, where the connection led by mistake until a moment ago
     if "batch" in conf.get("acknowledge", {}):
-        _forget_unknown_rows(world, error)
+        forget_unknown_rows(world, error)
     act(world, run, conf)
 
 
@@ -171,7 +171,7 @@ def _forget_what_is_read_again(world: World) -> None:
     forget(world, lambda row, key: key in unknown and row.offset >= position.get(row.partition, 0))
 
 
-def _forget_unknown_rows(world: World, error: Exception | None) -> None:
+def forget_unknown_rows(world: World, error: Exception | None) -> None:
     """As the refusal says which."""
     unknown = _unknown(world)
     if isinstance(error, CheckpointLost):

@@ -62,6 +62,7 @@ _IN_SEQUENCE = (
     of_logs.log_is_an_older_copy,
     of_logs.log_is_an_older_copy_by_two_batches,
     of_logs.log_is_an_older_copy_of_an_unfinished_batch,
+    of_logs.log_is_an_older_copy_and_another_shard_has_an_unfinished_batch,
     of_logs.log_is_an_older_copy_that_only_the_table_knows,
     of_logs.log_is_lost,
     of_logs.log_is_lost_behind_a_group,
@@ -88,6 +89,10 @@ _WITHOUT_REPORTS = (
     of_batches.plan_is_replaced_under_a_job_without_report,
     of_batches.topic_is_recreated_before_a_rewrite_reads,
 )
+_OF_TWO_SHARDS = (
+    of_acts.reset_of_one_shard_while_another_ones_topic_was_recreated,
+    of_logs.log_is_an_older_copy_and_another_shard_has_an_unfinished_batch,
+)
 SCENES: list[tuple[Callable[[Scene], None], Kind]] = [
     *((scene, kind) for scene in _BOTH for kind in ("sequence", "window")),
     *((scene, "sequence") for scene in _IN_SEQUENCE),
@@ -102,7 +107,7 @@ def play(scene: Callable[[Scene], None], kind: Kind) -> list[str]:
             kind,
             has_reports=scene not in _WITHOUT_REPORTS,
             fences=scene is of_batches.driver_is_overtaken_by_another_plan,
-            shards=2 if scene is of_acts.reset_of_one_shard_while_another_ones_topic_was_recreated else 1,
+            shards=2 if scene in _OF_TWO_SHARDS else 1,
         )
         scene(stage)
         return stage.finish()

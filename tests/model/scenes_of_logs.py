@@ -31,7 +31,7 @@ def log_is_an_older_copy_by_two_batches(s: Scene) -> None:
 
 
 def log_is_an_older_copy_of_an_unfinished_batch(s: Scene) -> None:
-    """It was committed since; planned again, it gets another key."""
+    """It was committed since; planned again, it is written under the same key."""
     s.do(s.one)
     s.more()
     s.do(s.other, "resolve")
@@ -41,6 +41,26 @@ def log_is_an_older_copy_of_an_unfinished_batch(s: Scene) -> None:
     s.do(s.third)
     happenings.replace_log(s.world, copy)
     s.world.deletes = True
+
+
+def log_is_an_older_copy_and_another_shard_has_an_unfinished_batch(s: Scene) -> None:
+    """Keys move for all shards. The log knows no attempt at the other one's batch, which was committed since."""
+    one, other = s.one, s.world.runs["r0.1"]
+    s.do(one)
+    s.do(other, "resolve")
+    copy = dict(s.world.pipeline.store.objects)
+    s.do(other, "spark", "commit")
+    s.more()
+    s.do(s.other)
+    happenings.replace_log(s.world, copy)
+    error = s.do(s.third)
+    confs = people.printed(error)
+    s.expect(bool(confs), f"an older log is not noticed: {error}")
+    people.forget_unknown_rows(s.world, error)
+    act = s.act(shard=1)
+    act.conf = confs[0]
+    s.world.torn.clear()
+    s.do(act)
 
 
 def log_is_an_older_copy_of_an_unfinished_window(s: Scene) -> None:
