@@ -219,13 +219,14 @@ def _write_again(turn: Turn, batch: Batch) -> ResolvedBatch | NoBatch | None:
     body = turn.log.body(batch)
     if batch.is_closed and turn.run.retries(batch.commits[-1].by):
         return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=False)
-    is_elsewhere = (plan.cluster_id, plan.output) != (identity.cluster_id, identity.output)
-    gone = "elsewhere" if is_elsewhere else turn.look.gone(plan, body)
-    if not gone:
-        return _append(turn, rewritten(turn, plan), batch, body)
+    is_moved = plan.cluster_id != identity.cluster_id
+    gone = "" if is_moved else turn.look.gone(plan, body)
     if gone == "other log" and not batch.is_closed and not plan.from_outputs:
         raise other_log(batch)
-    return _heal_or_leave(turn, batch, body, is_elsewhere=is_elsewhere)
+    is_elsewhere = is_moved or plan.output != identity.output
+    if gone or is_elsewhere:
+        return _heal_or_leave(turn, batch, body, is_elsewhere=is_elsewhere)
+    return _append(turn, rewritten(turn, plan), batch, body)
 
 
 def _heal_or_leave(turn: Turn, batch: Batch, body: PlanBody, *, is_elsewhere: bool) -> ResolvedBatch | NoBatch | None:

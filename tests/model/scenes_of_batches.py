@@ -67,6 +67,9 @@ def topic_is_recreated_before_a_rewrite_reads(s: Scene) -> None:
     s.create(RETURNS, 1, 2, 3, 4, 5, 6)
     errors = s.do(s.one, "spark", "commit"), s.do(s.one)
     s.expect(None not in errors, f"a rewrite that has read another topic is green: {errors}")
+    s.world.true_output = s.world.req_output = "B"
+    s.do(s.act(acknowledge={"output": "B"}))
+    s.expect(s.do(s.one, "resolve") is not None, "a rewrite that has read another topic is green: the output moved")
 
 
 def spark_alone_is_cleared_of_a_job_without_report(s: Scene) -> None:
