@@ -154,11 +154,11 @@ def of_dag_run_or_task(
 
 
 @of_dag.get("/spark")
-def of_driver(dag_id: str, run: str, task: str) -> Response:
+def of_driver(dag_id: str, run: str = "", task: str = "") -> Response:
     """Lead to the pages of the driver that writes the batch of a run."""
     plan = choose(plans_of(dag_id, _id_of(run)), task_id=task)
     if plan is None:
-        raise HTTPException(404, _NO_BATCH)
+        raise HTTPException(404, _NO_SUCH)
     log, _ = open_pipeline(dag_id, plan)
     batch = require_dag(dag_id, plan, log)
     at_work = [log.begun(batch, attempt) for attempt in batch.attempts[-1:] if not attempt.is_reported]

@@ -97,7 +97,7 @@ def test_a_driver_has_pages_of_its_own_while_it_runs(cluster: InMemoryCluster, p
             return f"{error.status_code}: {error.detail}"
 
     produced(cluster, 5)
-    assert "404: The batch of this run is not known" in leads_to()
+    assert leads_to().startswith("404: No run of this DAG is known to have read a batch")
     work = pipeline.work("first")
     none = "404: Spark has no page for this task"
     assert leads_to().startswith(none)
