@@ -57,13 +57,15 @@ def page_server(login: str) -> Iterator[PageServer]:
 def _with_users(app: Any, login: str) -> Iterator[PageServer]:
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+    from airflow.providers.fab.www.app import create_app
 
     if login == "simple":
         users = {name: SimpleAuthManagerUser(username=name, role=role.upper()) for name, role in SIMPLE_ROLES.items()}
         yield PageServer(app, users)
         return
     manager: Any = get_auth_manager()
-    with manager.flask_app.app_context():
+    app_of_users = getattr(manager, "flask_app", None) or create_app(enable_plugins=False)  # an older one keeps none
+    with app_of_users.app_context():
         yield PageServer(app, {name: _fab_user(manager.security_manager, name) for name in FAB_RIGHTS})
 
 
