@@ -155,4 +155,4 @@ def _stop_on_signals(stack: ExitStack, status: int | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(Path, sys.argv[1:])))
+    sys.exit(main(*(Path(folder).resolve() for folder in sys.argv[1:])))
