@@ -43,7 +43,7 @@ test-system: setup .venv-oldest/.stamp .venv-spark-3.5/.stamp ## what takes minu
 	.venv-spark-3.5/bin/python -m pytest $(SINKS) tests/spark/sinks/test_tables.py -m "slow or not slow"
 	.venv-oldest/bin/python -m pytest tests/airflow tests/page --ignore=tests/airflow/test_lineage.py \
 	  --deselect=tests/airflow/test_scheduler.py::test_a_dag_downstream_runs_once_for_the_hour_that_is_written_whichever_is_first \
-  --deselect=tests/airflow/test_spark_task.py::test_a_retry_goes_back_to_the_driver_of_its_plan_and_another_plan_or_a_clear_starts_one
+	  --deselect=tests/airflow/test_spark_task.py::test_a_retry_goes_back_to_the_driver_of_its_plan_and_another_plan_or_a_clear_starts_one
 	# They need a newer OpenLineage, Airflow 3.3, and a Spark provider that goes back to drivers.
 	.venv-oldest/bin/python -m testbed.demo .demo/oldest
 .venv-spark-3.5/.stamp: tests/spark/spark-3.5.lock .venv/.stamp

@@ -116,9 +116,9 @@ def _kept_key(turn: Turn, batch: Batch) -> str:
 
 
 def _expected_key(turn: Turn, before: Batch | None) -> str | None:
-    """The key of the newest committed batch with rows that nobody has given up, which must be in the output.
+    """The key of the newest committed batch that must be in the output: one with rows that nobody has given up.
 
-    None where the output has changed since.
+    ``None`` if the output has changed since.
     """
     output = turn.identity.output
     if before is None or output is None or before.plan.output != output:

@@ -24,10 +24,9 @@ from airflow_kafka_offsets.hooks.run import failing_at_once
 from airflow_kafka_offsets.offsets import is_by_window
 from airflow_kafka_offsets.operators.commit import commit_batch, given_of, name_batch, require_partitions
 from airflow_kafka_offsets.operators.connect import SparkConnectBatchOperator
-from airflow_kafka_offsets.operators.links import PageLink, SparkLink
 from airflow_kafka_offsets.operators.merge import ConnectMergeOperator, MergeOperator
 from airflow_kafka_offsets.operators.resolve import ResolveStartupOffsetsOperator, resolve_batch
-from airflow_kafka_offsets.operators.spark_task import run_batch
+from airflow_kafka_offsets.operators.spark_task import BatchTask, run_batch
 from airflow_kafka_offsets.operators.submit import PACKAGED_JOB, SparkSubmitBatchOperator
 from airflow_kafka_offsets.rows.config import Delta, Iceberg, Merge
 from airflow_kafka_offsets.rows.job import entity_table
@@ -66,7 +65,7 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
     """
 
     template_fields = (*ResolveStartupOffsetsOperator.template_fields, "spark", "spark_connect")
-    operator_extra_links = (PageLink(), SparkLink())
+    operator_extra_links = BatchTask.operator_extra_links
     writes = True
 
     def __init__(

@@ -44,7 +44,8 @@ def missing_batches(
 ) -> Missing:
     """Keys of earlier batches that are committed with rows into this output, which lacks them, oldest first.
 
-    The log is searched backwards, until a step of it has a batch that is there. What a person has given up is left out.
+    The log is searched backwards, some batches at a time, until the output has one of them. What a person has given up
+    is not missing.
 
     :param pipeline: its folder.
     :param present: which of these keys are there.

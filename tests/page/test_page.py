@@ -14,7 +14,7 @@ from fastapi import HTTPException
 from airflow_kafka_offsets.errors import ClusterUnavailable, InvalidRequest
 from airflow_kafka_offsets.log.reports import Counts
 from airflow_kafka_offsets.offsets import Timestamp
-from airflow_kafka_offsets.page import routes, shapes, unread, view
+from airflow_kafka_offsets.page import shapes, unread, view
 from airflow_kafka_offsets.page.view import FailedRun
 from airflow_kafka_offsets.plan.body import Stretch
 from airflow_kafka_offsets.times import parse_timestamp_ms
@@ -87,26 +87,6 @@ def test_how_far_spark_is(
     drive(pipeline, pipeline.work("first"))
     states["first"] = "running"
     assert f"Batch 1 is {words}, since" in page().text
-
-
-def test_a_driver_has_pages_of_its_own_while_it_runs(cluster: InMemoryCluster, pipeline: Pipeline, page: Page) -> None:
-    def leads_to() -> str:
-        try:
-            return str(routes.of_driver(DAG, "first", "orders").headers["location"])
-        except HTTPException as error:
-            return f"{error.status_code}: {error.detail}"
-
-    produced(cluster, 5)
-    assert leads_to().startswith("404: No run of this DAG is known to have read a batch")
-    work = pipeline.work("first")
-    none = "404: Spark has no page for this task"
-    assert leads_to().startswith(none)
-    attempts = [pipeline.begin(work, spark_ui=ui) for ui in ("javascript:alert(1)", "http://worker:4040")]
-    assert leads_to() == "http://worker:4040"
-    pipeline.report(work, attempts[-1])
-    assert leads_to().startswith(none)
-    pipeline.begin(work, spark_ui="javascript:alert(1)")
-    assert leads_to().startswith(none)
 
 
 def test_records_that_are_gone_bring_the_command_that_says_what_to_do(
