@@ -286,9 +286,10 @@ def test_the_provider_names_each_module_with_something_to_use_and_pages_that_exi
 def test_airflow_knows_the_provider_and_its_setting(tmp_path: Path) -> None:
     code = (
         "from airflow.providers_manager import ProvidersManager; "
-        "print(*dict(ProvidersManager().provider_configs)['airflow-kafka-offsets']['kafka_offsets']['options'])"
+        "options = dict(ProvidersManager().provider_configs)['airflow-kafka-offsets']['kafka_offsets']['options']; "
+        "print({name: option['default'] for name, option in options.items()})"
     )
-    assert run_python(tmp_path, "-c", code).splitlines()[-1] == "checkpoint_location tabs"
+    assert run_python(tmp_path, "-c", code).splitlines()[-1] == "{'checkpoint_location': '', 'tabs': 'True'}"
 
 
 @pytest.mark.parametrize(("start", "output"), [("earliest", "delta:/lake/2026-11-28"), (Timestamp(), None)])
