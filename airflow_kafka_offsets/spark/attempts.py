@@ -121,6 +121,11 @@ def read_begun(store: Store, folder: str, names: Sequence[str]) -> list[dict[str
     return [read_object(store, f"{folder}/{begun.name}") for begun in _begun(names)]
 
 
+def has_begun(names: Sequence[str]) -> bool:
+    """Whether any attempt has begun."""
+    return bool(_begun(names))
+
+
 def begun_since(commit: Mapping[str, Any], names: Sequence[str]) -> bool:
     """Whether an attempt has begun behind the one that was committed: then the rows may be its."""
     return any(begun.number > commit["attempt"] for begun in _begun(names))

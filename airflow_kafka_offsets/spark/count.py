@@ -136,7 +136,7 @@ def _has_receipt(batch: Batch, written: Written, bad: Mapping[Partition, Counted
 
     Spark has observed which records were bad: their number and their hash are those of the bad records read back.
     """
-    planned, found = sum(batch.sizes.values()), sum(c.bad for c in bad.values())
+    planned, found = batch.plan.offsets, sum(c.bad for c in bad.values())
     if written.filtered or written.added != planned - found:
         return False
     seen = _seen(batch, written) if planned else {}

@@ -10,9 +10,10 @@
 
     kafka_reason   null: it is a row      '': ``where`` filters it      else: it is bad, for this reason
 
-Rows are written first, while Spark observes how many records are bad and how many are filtered. Only if some are bad is
-Kafka read a second time, where they are, and of most other records no more than their place is looked at. The report
-adds up: rows + bad + filtered = offsets, each once. So no expression makes several rows of a record.
+Rows are written first, while Spark observes how many records are bad and how many are filtered; of a small plan the bad
+ones come along. Of a large one Kafka is read a second time, only if some are bad, where they are, and of most other
+records no more than their place is looked at. The report adds up: rows + bad + filtered = offsets, each once. So no
+expression makes several rows of a record.
 
 An expression that raises is its author's error and fails the batch. Spark cannot tell for which record it would not.
 """
@@ -37,6 +38,7 @@ from airflow_kafka_offsets.spark.conditions import Conditions
 from airflow_kafka_offsets.spark.count import observed
 from airflow_kafka_offsets.spark.decode import RAW, SETTINGS, Decoder
 from airflow_kafka_offsets.spark.errors import BadRecords, BatchError, InvalidJob
+from airflow_kafka_offsets.spark.kept import is_kept, keep, kept
 from airflow_kafka_offsets.spark.marks import BLOCK, MARK, near, note, noted
 from airflow_kafka_offsets.spark.plan import Plan
 from airflow_kafka_offsets.spark.receipts import HASH, PLACE
@@ -65,13 +67,16 @@ class Fates:
     """What becomes of records.
 
     :param types: as :class:`Fates` of other records has them: Spark is not asked again.
+    :param kept_of: the offsets of the plan, if bad records come along in the observation (:mod:`.kept`).
     :ivar types: the types of what is decoded, among others.
     :ivar all: the records, decoded, with ``kafka_reason``. They are observed here, also because Spark moves no filter
         below what it observes: it would decode once more for the filter.
     :ivar observation: how many there are, and how many of them are bad and filtered, of the first action.
     """
 
-    def __init__(self, records: DataFrame, rows: Mapping[str, Any], types: StructType | None = None) -> None:
+    def __init__(
+        self, records: DataFrame, rows: Mapping[str, Any], types: StructType | None = None, kept_of: int = 0
+    ) -> None:
         self.has_events = rows.get("events") is not None
         self.decoders = [Decoder(records, n, rows[n], is_in_payload=self.has_events) for n in ("value", "key")]
         self.visible = records.columns
@@ -90,6 +95,8 @@ class Fates:
         counts |= {"hash": HASH, "bad_hash": f"bit_xor(CASE WHEN {is_bad} THEN {PLACE} END)"}
         counts |= {"marks": note(is_bad, MARK), "blocks": note(is_bad, BLOCK)}
         self._counts = [f.expr(count).alias(name) for name, count in counts.items()]
+        if kept_of:
+            self._counts.append(keep(is_bad, self._of_bad(), kept_of).alias("kept"))
         self.all = fated.observe(self.observation, *self._counts)
 
     def count(self) -> dict[str, Any]:
@@ -125,10 +132,13 @@ class Fates:
 
     def bad(self) -> DataFrame:
         """Bad records, as Kafka has them."""
+        return self.all.where(f.col(REASON) != "").select(*self._of_bad())
+
+    def _of_bad(self) -> list[Column]:
         names = {name: name for name in (*SOURCE, "timestamp", "headers") if name in self.visible}
         columns = (f.col(column).alias(name) for name, column in {**names, **RAW}.items())
         misfits = (decoder.misfit(self.types) for decoder in self.decoders)
-        return self.all.where(f.col(REASON) != "").select(*columns, f.concat(REASON, *misfits).alias("reason"))
+        return [*columns, f.concat(REASON, *misfits).alias("reason")]
 
     def scan(self) -> DataFrame:
         """Topic, partition and offset of every record, and its fate."""
@@ -213,7 +223,7 @@ class RowSink(Sink):
             if is_rewrite and self.conditions.given:  # so they do if the new ones are not as ensured
                 measured = self.conditions.measure(Fates(rows, self.rows, self.types).rows())
                 self.conditions.check(batch, measured, f"{self.output} is unchanged")
-            fates = Fates(rows, self.rows, self.types)
+            fates = Fates(rows, self.rows, self.types, batch.plan.offsets * is_kept(batch.plan))
             ensured, observation = self.conditions.observe(fates.rows())
             written = self.sink.write(batch, ensured)
         if not is_rewrite:
@@ -272,14 +282,16 @@ class RowSink(Sink):
         is_first = batch.attempt == batch.tries == 1
         if not seen[BAD] and (self.bad is None or is_first or self.bad.rows_of(batch).isEmpty()):
             return None
-        records = batch.read(near(batch.plan, seen["blocks"]))
-        bad = Fates(noted(records, seen["marks"]), self.rows, self.types).bad()
+        bad = kept(batch.spark, seen["kept"], seen[BAD]) if "kept" in seen else None
+        if bad is None:
+            records = batch.read(near(batch.plan, seen["blocks"]))
+            bad = Fates(noted(records, seen["marks"]), self.rows, self.types).bad()
         self.refuse_too_many(batch, bad, seen)
         return None if self.bad is None else self.bad.write(batch, bad if seen[BAD] else bad.limit(0))
 
     def refuse_too_many(self, batch: Batch, bad: DataFrame, seen: Mapping[str, Any]) -> None:
         limit, count = self.rows["bad"]["limit"] if self.bad is not None else 0, seen[BAD]
-        records = min(seen["records"], sum(batch.sizes.values()))
+        records = min(seen["records"], batch.plan.offsets)
         if limit is None or count <= _allowed(limit, records):
             return
         count = bad.count()  # what was observed has a stage twice that Spark has run again

@@ -93,6 +93,11 @@ class Plan:
         return [piece for piece in pieces if piece.start < piece.end]
 
     @property
+    def offsets(self) -> int:
+        """How many offsets are to be read."""
+        return sum(piece.end - piece.start for piece in self.pieces)
+
+    @property
     def window_utc(self) -> tuple[datetime, datetime] | None:
         if self.window is None:
             return None

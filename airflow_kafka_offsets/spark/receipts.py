@@ -46,7 +46,7 @@ def receipt_of(batch: Batch) -> dict[str, Any]:
         "log": plan.log,
         "plan_id": plan.plan_id,
         "job": batch.place.job,
-        "offsets": sum(batch.sizes.values()),
+        "offsets": batch.plan.offsets,
         "ranges": plan.digest,
     }
 

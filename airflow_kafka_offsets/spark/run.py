@@ -30,6 +30,7 @@ from airflow_kafka_offsets.spark.arguments import Arguments, parse
 from airflow_kafka_offsets.spark.attempts import (
     begin,
     begun_since,
+    has_begun,
     last_commit,
     read_begun,
     reported_counts,
@@ -49,13 +50,14 @@ from airflow_kafka_offsets.spark.count import (
 from airflow_kafka_offsets.spark.errors import OutputLost, RecordsGone
 from airflow_kafka_offsets.spark.fates import RowSink, see_headers
 from airflow_kafka_offsets.spark.heal import heal
+from airflow_kafka_offsets.spark.kept import is_kept
 from airflow_kafka_offsets.spark.lost import first_offsets, missing_batches, name_lost
 from airflow_kafka_offsets.spark.objects import read_object
 from airflow_kafka_offsets.spark.plan import Plan, read_plan
 from airflow_kafka_offsets.spark.retries import try_again
 from airflow_kafka_offsets.spark.secrets import keep_secrets_out_of_the_log
 from airflow_kafka_offsets.spark.sinks.contract import Sink
-from airflow_kafka_offsets.spark.source import read_records, source_options
+from airflow_kafka_offsets.spark.source import is_refused, read_records, source_options
 from airflow_kafka_offsets.spark.store import HadoopStore, Store, jvm_of
 
 log = logging.getLogger(__name__)
@@ -63,11 +65,11 @@ log = logging.getLogger(__name__)
 Write = Callable[[DataFrame, Batch], DataFrame | None]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Work:
     """What a driver was started for, before its attempt begins.
 
-    :ivar names: what was in the folder of the batch before the plan was read.
+    :ivar names: what was in the folder of the batch before the plan was read, or the attempt before had failed.
     """
 
     spark: SparkSession
@@ -77,16 +79,19 @@ class Work:
     plan: Plan
     job: Mapping[str, Any] | None
 
-    def begin(self, output: str | None, *, from_outputs: bool = False) -> Batch:
+    def begin(self, output: str | None, *, from_outputs: bool = False, may_subscribe: bool = True) -> Batch:
         """Begin the attempt. The settings of the read are looked at first, so that a wrong one begins nothing.
 
         :param from_outputs: nothing is read from Kafka: it has ``records`` no more.
+        :param may_subscribe: in the first attempt, many partitions are read faster; see :func:`read_records`.
         :raises RecordsGone: Kafka lacks records of a committed batch.
         """
         given, plan = self.arguments, replace(self.plan, ranges=()) if from_outputs else self.plan
         options = self._options
         rows, headers = (self.job or {}).get("rows"), {"includeHeaders": "true"}
-        records = read_records(self.spark, plan, options | headers if rows and see_headers(rows) else options)
+        with_headers = rows and (is_kept(plan) or see_headers(rows))
+        read = partial(read_records, self.spark, may_subscribe=may_subscribe and self.is_first)
+        records = read(plan, options | headers if with_headers else options)
         if not from_outputs:
             self._refuse_fewer(records)
         ui = None if jvm_of(self.spark) is None else self.spark.sparkContext.uiWebUrl
@@ -102,11 +107,11 @@ class Work:
             output,
             place,
             observed[1],
-            read=lambda which: read_records(self.spark, which, options | headers),
+            read=lambda which: read(which, options | headers),
             former_jobs=[read_object(self.store, f"{pipeline}/jobs/{name}.json", name) for name in sorted(jobs)],
             is_committed=bool(self.commit),
         )
-        log.info("%s: offsets to read: %d, partitions: %d.", batch, sum(batch.sizes.values()), len(batch.ranges))
+        log.info("%s: offsets to read: %d, partitions: %d.", batch, batch.plan.offsets, len(batch.ranges))
         return batch
 
     def _refuse_fewer(self, records: DataFrame) -> None:
@@ -124,6 +129,15 @@ class Work:
                 version = self.commit["snapshot"] and f"version {self.commit['snapshot']}"
                 rows = f"An attempt has begun since: restore its rows from {version or 'a copy'}"
             raise RecordsGone(what, cause, f"{rows}; mark the run as a success")
+
+    @property
+    def is_first(self) -> bool:
+        """Whether no attempt has begun yet."""
+        return not has_begun(self.names)
+
+    def list_again(self) -> None:
+        """An attempt of this driver has failed, and another one is to begin."""
+        self.names = self.store.list(self.arguments.folder)
 
     @cached_property
     def _options(self) -> dict[str, str]:
@@ -195,7 +209,7 @@ def read_batch(spark: SparkSession, argv: Sequence[str] | None = None, store: St
     work = open_work(spark, argv, store)
     if work.arguments.has_nothing_to_do:
         raise SystemExit(0)
-    return work.begin(None)
+    return work.begin(None, may_subscribe=False)
 
 
 def report_batch(batch: Batch, written: DataFrame | Written | None = None) -> None:
@@ -227,12 +241,26 @@ def open_work(spark: SparkSession, argv: Sequence[str] | None, store: Store | No
 
 
 def write_work(work: Work, write: Sink | Write) -> Batch | None:
-    """The whole attempt, from its begin to its report; ``None``: there is nothing to do."""
+    """The whole attempt, from its begin to its report; ``None``: there is nothing to do. If Spark refuses how it reads,
+    there is a second one.
+    """
     if work.arguments.has_nothing_to_do:
         log.info("%s has nothing to do: the batch is written, and its records are gone.", work.arguments.folder)
         if isinstance(write, Sink):
             work.require_rows(write)
         return None
+    is_first = work.is_first
+    try:
+        return _attempt(work, write)
+    except Exception as error:
+        if not is_first or not is_refused(error):
+            raise
+        log.info("%s: a partition is new since the plan. The next attempt assigns partitions.", work.arguments.folder)
+        work.list_again()
+        return _attempt(work, write)
+
+
+def _attempt(work: Work, write: Sink | Write) -> Batch:
     if not isinstance(write, Sink):
         batch = work.begin(None)
         report_batch(batch, write(batch.records, batch))

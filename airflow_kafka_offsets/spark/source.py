@@ -13,12 +13,10 @@ Nothing here asks Kafka. Spark reads with ``failOnDataLoss=true``: a record that
 
 from __future__ import annotations
 
-import io
 import json
-import logging
+import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Collection, Iterable, Mapping
 from functools import reduce
 
 from pyspark.errors import AnalysisException
@@ -30,12 +28,11 @@ from airflow_kafka_offsets.spark.secrets import SETTING, client_options
 from airflow_kafka_offsets.spark.sinks.columns import without_rows
 from airflow_kafka_offsets.spark.store import jvm_of, major_version
 
-log = logging.getLogger(__name__)
-
 PREFIX = "spark.kafka_offsets.source."
 """Spark settings that are options of the source: ``spark.kafka_offsets.source.minPartitions``. Spark shows them."""
 SERVERS, ISOLATION_LEVEL = "kafka.bootstrap.servers", "kafka.isolation.level"
 MIN_TASKS, RECORDS_OF_A_TASK = "minPartitions", "maxRecordsPerPartition"
+_REFUSED = re.compile("must specify all TopicPartitions|don't match what are assigned")  # Spark 3.5; 4
 MANY_PARTITIONS = 1_000
 """Above it, ``assign`` is slow: Spark compares each partition with each (ConsumerStrategy.scala)."""
 FEWEST, MOST = 100_000, 1_000_000
@@ -74,8 +71,14 @@ def source_options(spark: SparkSession, plan: Plan, servers: str | None) -> dict
     return options | {ISOLATION_LEVEL: plan.isolation_level, "failOnDataLoss": "true"}
 
 
-def read_records(spark: SparkSession, plan: Plan, options: Mapping[str, str]) -> DataFrame:
-    """The records of the plan, with the columns of Spark's Kafka source. Nothing is read yet."""
+def read_records(
+    spark: SparkSession, plan: Plan, options: Mapping[str, str], *, may_subscribe: bool = False
+) -> DataFrame:
+    """The records of the plan, with the columns of Spark's Kafka source. Nothing is read yet.
+
+    :param may_subscribe: many partitions are read faster; where one is new since the plan, Spark refuses it
+        (:func:`is_refused`) when the records are looked at.
+    """
     if not (pieces := plan.pieces):
         has_headers = any(name.lower() == "includeheaders" and options[name].lower() == "true" for name in options)
         return without_rows(spark, COLUMNS + HEADERS * has_headers)
@@ -83,10 +86,10 @@ def read_records(spark: SparkSession, plan: Plan, options: Mapping[str, str]) ->
     def load(**which: str) -> DataFrame:
         return _load(spark, {**options, **which})
 
-    whole = whole_topics(plan)
+    whole = whole_topics(plan) if may_subscribe else set()
     by_topic = [r for r in plan.ranges if r.topic in whole]
-    frames = [frame] if by_topic and (frame := _subscribed(load, by_topic)) is not None else []
-    frames += [load(assign=_json(p), **_bounds(p)) for p in _once_each(pieces, whole if frames else set())]
+    frames = [load(subscribe=",".join(sorted(whole)), **_bounds(by_topic))] if whole else []
+    frames += [load(assign=_json(p), **_bounds(p)) for p in _once_each(pieces, whole)]
     return reduce(lambda one, other: one.union(other), frames)
 
 
@@ -109,16 +112,9 @@ def _once_each(pieces: Iterable[Range], without: Collection[str]) -> Iterable[li
     return lists.values()
 
 
-def _subscribed(load: Callable[..., DataFrame], ranges: Sequence[Range]) -> DataFrame | None:
-    """The ranges by ``subscribe``; ``None``: Spark refuses it, because a partition is new since the plan."""
-    frame = load(subscribe=",".join(sorted({r.topic for r in ranges})), **_bounds(ranges))
-    try:
-        with redirect_stdout(io.StringIO()):
-            frame.explain()  # plans the read, and compares the partitions
-    except Exception as error:
-        log.info("Spark refuses to read by subscribe, so partitions are assigned: %s", str(error).splitlines()[0])
-        return None
-    return frame
+def is_refused(error: Exception) -> bool:
+    """Whether Spark refuses to read by ``subscribe``: its partitions are not those of the plan."""
+    return _REFUSED.search(str(error)) is not None
 
 
 def _load(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import NewPartitions
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.spark import read_batch, source
+from airflow_kafka_offsets.spark import Batch, for_each_batch, kept, read_batch, source
 from airflow_kafka_offsets.spark.errors import InvalidJob
 from airflow_kafka_offsets.spark.plan import read_plan
 from airflow_kafka_offsets.spark.source import source_options, whole_topics
@@ -33,9 +33,19 @@ def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
         spark.conf.unset(name)
 
 
-def read(spark: SparkSession, planned: PlannedBatch) -> list[tuple[str, int, int]]:
-    records = read_batch(spark, planned.arguments()).records
-    return sorted(tuple(row) for row in records.select("topic", "partition", "offset").collect())
+def read(spark: SparkSession, planned: PlannedBatch) -> list[tuple[int, list[tuple[str, int, int]]]]:
+    """The numbers of the attempts, and what each has read."""
+    found = []
+
+    def write(records: DataFrame, batch: Batch) -> DataFrame:
+        rows: list[tuple[str, int, int]] = []
+        found.append((batch.attempt, rows))
+        rows += sorted(tuple(row) for row in records.select("topic", "partition", "offset").collect())
+        return records
+
+    for_each_batch(spark, write, planned.arguments())
+    assert planned.problems() == []
+    return found
 
 
 # ── many partitions ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -50,7 +60,7 @@ def test_whole_topics_are_subscribed_to_and_others_assigned_with_the_same_record
     planned = plans.batch(ranges, partitions={part: 2})
     store = HadoopStore(spark, f"file://{planned.root}")
     assert whole_topics(read_plan(store, "orders/batches/00000000/0000000001", 1)) == {whole}
-    assert read(spark, planned) == sorted([(whole, 0, 2), (whole, 0, 3), *((part, 1, n) for n in range(3))])
+    assert read(spark, planned) == [(1, sorted([(whole, 0, 2), (whole, 0, 3), *((part, 1, n) for n in range(3))]))]
 
 
 def test_a_partition_that_is_new_since_the_plan_makes_no_difference(
@@ -67,8 +77,8 @@ def test_a_partition_that_is_new_since_the_plan_makes_no_difference(
     admin = broker.admin()
     admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
     with caplog.at_level(logging.INFO, "airflow_kafka_offsets"):
-        assert read(spark, planned) == [(topic, p, n) for p in range(2) for n in range(3)]
-    assert "Spark refuses to read by subscribe" in caplog.text
+        assert read(spark, planned) == [(1, []), (2, [(topic, p, n) for p in range(2) for n in range(3)])]
+    assert "a partition is new since the plan" in caplog.text
 
 
 # ── options ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -129,8 +139,9 @@ def test_a_cluster_must_be_named(spark: SparkSession, plans: Plans) -> None:
 
 @pytest.mark.parametrize("size", [0, 3])
 def test_headers_are_read_where_an_expression_may_name_them(
-    spark: SparkSession, plans: Plans, filled: Filled, size: int
+    spark: SparkSession, plans: Plans, filled: Filled, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(kept, "SMALL", -1)
     planned = plans.batch({(filled(3), 0): (0, size)})
 
     def has_headers(**rows: Any) -> bool:
@@ -143,3 +154,5 @@ def test_headers_are_read_where_an_expression_may_name_them(
     assert has_headers(expect={"one": "`headers` IS NOT NULL"})
     assert not has_headers(select=["value.*", "key.* "], where="value.has_headers")
     assert "headers" not in read_batch(spark, planned.arguments(job=planned.job({"rows": None}))).records.columns
+    monkeypatch.setattr(kept, "SMALL", 3)
+    assert has_headers(), "bad records of a small plan come along, with their headers"

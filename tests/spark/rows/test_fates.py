@@ -15,9 +15,12 @@ import pytest
 from airflow_kafka_offsets.rows.config import Avro, BadRecords, Iceberg, Json, Rows
 from airflow_kafka_offsets.rows.job import job_object
 from airflow_kafka_offsets.rows.registry import Registry, schemas_of
+from airflow_kafka_offsets.spark import fates as fates_of_records
+from airflow_kafka_offsets.spark import kept
 from airflow_kafka_offsets.spark.errors import BadRecords as TooManyBadRecords
 from airflow_kafka_offsets.spark.errors import ConditionNotMet, InvalidJob, OtherOutput
 from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
+from airflow_kafka_offsets.spark.marks import near
 from testbed.broker import KafkaBroker
 from testbed.registry_server import RegistryServer
 from testbed.topics import wait_for
@@ -49,13 +52,24 @@ def fates(batch: PlannedBatch, topic: str) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("kind", ["delta", pytest.param("iceberg", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("small", [0, kept.SMALL], ids=["read twice", "come along"])
 def test_every_record_has_one_fate_and_a_corrected_job_moves_it(
-    lake: Lake, plans: Plans, produced: Produced, kind: str, caplog: pytest.LogCaptureFixture
+    lake: Lake,
+    plans: Plans,
+    produced: Produced,
+    kind: str,
+    small: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """Bad records of a large plan are read a second time."""
+    monkeypatch.setattr(kept, "SMALL", small)
     lake, topic = replace(lake, kind=kind), produced(VALUES)
-    batch = plans.batch({(topic, 0): (0, 6)})
+    batch, seconds = plans.batch({(topic, 0): (0, 6)}), []
+    monkeypatch.setattr(fates_of_records, "near", lambda *of: seconds.append(of) or near(*of))
     with caplog.at_level("INFO"):
         lake.run(batch, rows_of(lake))
+    assert len(seconds) == (0 if small else 1)
     assert (batch.problems(), fates(batch, topic)) == ([], (3, 2, 1))
     assert "Kafka is read once more" not in caplog.text
     assert lake.table("good", "offset", "id", "kafka_batch") == [

@@ -1,0 +1,45 @@
+"""Bad records that come along in an observation are as they were; what is too large does not come."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from airflow_kafka_offsets.spark.kept import keep, kept
+
+COLUMNS = ["topic", "partition", "offset", "timestamp", "headers", "key", "value", "reason"]
+TYPES = (
+    "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>, key BINARY, value BINARY, reason STRING"
+)
+AT = datetime(2026, 11, 29, 10, 30, 0, 123_000, tzinfo=UTC).replace(tzinfo=None)
+RECORDS = [
+    ("größe", 0, 2**40, AT, [("h", b"\xff\x00"), ("h", None)], b"\x00\xff", b'"\xc3', 'it is "bad"\n'),
+    ("größe", 1, 0, AT, None, None, None, "x"),
+    ("größe", 1, 1, AT, [], b"", b"", "x"),
+    ("größe", 1, 2, AT, [], b"", b"good", "not wanted"),
+]
+
+
+def observe(spark: SparkSession, offsets: int, times: int = 1) -> tuple[str, int]:
+    records = spark.createDataFrame(RECORDS * times, TYPES)
+    wanted = "reason != 'not wanted'"
+    columns = [f.col(name) for name in COLUMNS]
+    text, count = records.agg(keep(wanted, columns, offsets), f.expr(f"count_if({wanted})")).collect()[0]
+    return text, count
+
+
+def test_bad_records_are_as_they_were_and_once(spark: SparkSession) -> None:
+    """Also those of a stage that ran twice."""
+    for times in (1, 2):
+        bad = kept(spark, *observe(spark, 100, times))
+        assert bad is not None
+        assert bad.schema.simpleString() == spark.createDataFrame([], TYPES).schema.simpleString()
+        assert sorted(map(tuple, bad.collect())) == sorted(RECORDS[:3])
+
+
+def test_if_one_is_larger_than_its_share_none_is_taken(spark: SparkSession) -> None:
+    """Headers count, too."""
+    assert kept(spark, *observe(spark, (8 << 20) // 4)) is None
