@@ -14,6 +14,7 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 PYTEST := $(BIN)/python -m pytest
 BY_FILE := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
+AT_ONCE := --numprocesses=3 --dist=worksteal
 SINKS := tests/spark/sinks/test_contract.py tests/spark/sinks/test_lost.py
 
 help: ## what can be made
@@ -38,10 +39,10 @@ test: lint ## lint, types, import contracts, and tests, also on a real Kafka, Sp
 test-long: setup ## what make test leaves out; ten minutes more
 	$(PYTEST) -m "long and not slow and not clouds" $(BY_FILE)
 test-system: setup .venv-oldest/.stamp .venv-spark-3.5/.stamp ## what takes minutes: schedulers, faults, clouds, older versions
-	$(PYTEST) -m "slow or clouds"
-	TESTS_SPARK=connect $(PYTEST) $(SINKS) -m "slow or not slow"
-	.venv-spark-3.5/bin/python -m pytest $(SINKS) tests/spark/sinks/test_tables.py -m "slow or not slow"
-	.venv-oldest/bin/python -m pytest tests/airflow tests/page --ignore=tests/airflow/test_lineage.py \
+	$(PYTEST) $(AT_ONCE) -m "slow or clouds"
+	TESTS_SPARK=connect $(PYTEST) $(AT_ONCE) $(SINKS) -m "slow or not slow"
+	.venv-spark-3.5/bin/python -m pytest $(AT_ONCE) $(SINKS) tests/spark/sinks/test_tables.py -m "slow or not slow"
+	.venv-oldest/bin/python -m pytest $(AT_ONCE) tests/airflow tests/page --ignore=tests/airflow/test_lineage.py \
 	  --deselect=tests/airflow/test_scheduler.py::test_a_dag_downstream_runs_once_for_the_hour_that_is_written_whichever_is_first \
 	  --deselect=tests/airflow/test_spark_task.py::test_a_retry_goes_back_to_the_driver_of_its_plan_and_another_plan_or_a_clear_starts_one
 	# They need a newer OpenLineage, Airflow 3.3, and a Spark provider that goes back to drivers.

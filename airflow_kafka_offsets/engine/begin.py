@@ -10,19 +10,18 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Mapping
 from typing import Any
 
 from airflow_kafka_offsets.acts import Acknowledged
 from airflow_kafka_offsets.engine.look import Look
-from airflow_kafka_offsets.engine.marks import Mark, marks_of
+from airflow_kafka_offsets.engine.marks import Mark, marks_of, rows_behind
 from airflow_kafka_offsets.engine.sequence import refuse_losses
 from airflow_kafka_offsets.engine.surroundings import Airflow
 from airflow_kafka_offsets.engine.ways import ways_on
 from airflow_kafka_offsets.errors import ActRefused, CheckpointLost, clean_text
-from airflow_kafka_offsets.kafka_values import Planned, RunKey, TopicPartition, values_by_topic
+from airflow_kafka_offsets.kafka_values import Planned, RunKey, TopicPartition
 from airflow_kafka_offsets.log.entries import digits_of
 from airflow_kafka_offsets.log.identity import Identity, IdentityBody
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
@@ -109,8 +108,7 @@ def _refuse_lost(request: Request, run: RunKey, look: Look, log: PipelineLog, ai
         acknowledge["windows_from"] = iso(request.window[0])
         rows = f"Delete the output's rows of windows from {iso(request.window[0])} on; earlier windows are refused then"
     elif marks:
-        offsets = json.dumps(values_by_topic({tp: at.offset for tp, at in _resumed(look, marks).items()}))
-        rows = f"Delete the output's rows from these offsets on, where partitions with a mark resume: {offsets}"
+        rows = f"Delete the output's rows with {rows_behind(marks)}, which are read again (often there are none)"
     lines = [f"Batch {clean_text(mark.batch)} of pipeline {clean_text(mark.pipeline)!r} is marked in group "
              f"{request.group_id!r} ({tp})." for tp, mark in sorted(marks.items())]  # fmt: skip
     others = sorted(keys - {mark.batch for mark in marks.values()})

@@ -12,6 +12,7 @@ that keep their writes to themselves.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -27,6 +28,8 @@ from airflow_kafka_offsets.plan.body import Offsets
 from airflow_kafka_offsets.request import Request
 from airflow_kafka_offsets.store.memory import MemoryStore
 from airflow_kafka_offsets.store.protocol import Store
+
+_LOG = logging.getLogger(__name__)
 
 
 class Changes(NamedTuple):
@@ -50,6 +53,7 @@ def resolve_and_compare(
     is_sequence = identity is not None and identity.kind == "sequence"
     before = Decided(identity).position(log, log.head().committed) if identity is not None and is_sequence else {}
     if dry:
+        _LOG.info("Dry run: nothing of what follows is written.")
         log, kafka = PipelineLog(DryStore(log.store), log.pipeline_id), dry_cluster(kafka)
     done = resolve(request, run, log, kafka, airflow)
     return Changes(done, [*_lines(before, done)] if isinstance(done, ResolvedBatch) else [])

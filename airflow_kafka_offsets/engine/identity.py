@@ -35,6 +35,7 @@ from airflow_kafka_offsets.errors import (
     counted,
 )
 from airflow_kafka_offsets.kafka_values import TopicPartition, values_by_topic
+from airflow_kafka_offsets.log.entries import digits_of
 from airflow_kafka_offsets.log.identity import Identity
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.body import Offset, is_other_topic
@@ -158,8 +159,9 @@ def _unknown_batches(group_id: str | None, group: Committed, identity: Identity,
     own = {mark.batch for tp, mark in marks_of(group).items()
            if shard.has(tp) and mark.pipeline == shard.log.pipeline_id}  # fmt: skip
     keys = {key for key in own if not shard.knows(key, identity.bases)}
-    if shard.memory is not None and not shard.knows(shard.memory.key, identity.bases, shard.memory.plan_id):
-        keys.add(shard.memory.key)
+    told, behind = shard.memory, max(map(digits_of, identity.batches), default=0)  # earlier ones are acknowledged, too
+    if told is not None and digits_of(told.key) > behind and not shard.knows(told.key, identity.bases, told.plan_id):
+        keys.add(told.key)
     if keys := keys - {*identity.batches}:
         newest = "no batch" if shard.newest is None else f"batch {shard.newest.plan.key}"
         who = {key: f"group {group_id!r}" if key in own else "Airflow" for key in keys}

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 
 from airflow_kafka_offsets.json_columns import read_json
-from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
+from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition, by_topic
 from airflow_kafka_offsets.log.entries import digits_of
 
 BY = "airflow-kafka-offsets"
@@ -56,3 +56,24 @@ def mark_of(metadata: str) -> Mark | None:
 
 def marks_of(offsets: CommittedOffsets) -> dict[TopicPartition, Mark]:
     return {tp: mark for tp, committed in offsets.items() if (mark := mark_of(committed.metadata)) is not None}
+
+
+def rows_behind(marks: Mapping[TopicPartition, Mark]) -> str:
+    """In SQL, the rows that are read again where partitions resume at their marks: those of batches behind these.
+
+    No offsets: rows of a former topic of the same name have these, too. Keys of shards have numbers of their own.
+    """
+    by_shard: dict[str, dict[str, list[TopicPartition]]] = {}
+    for tp, mark in marks.items():
+        by_shard.setdefault(mark.batch[10:-12], {}).setdefault(mark.batch, []).append(tp)
+    terms = []
+    for shard, by_key in sorted(by_shard.items()):
+        like = "NOT LIKE '%of%'" if shard == "-" else f"LIKE '%{shard}%'"
+        own = "" if [*by_shard] == ["-"] else f" AND kafka_batch {like}"
+        newest = max(by_key)
+        terms.append(f"kafka_batch > '{newest}'{own}")
+        for key in sorted(by_key.keys() - {newest}):
+            topics = by_topic(by_key[key]).items()
+            places = (f"topic = '{name}' AND partition IN ({', '.join(map(str, numbers))})" for name, numbers in topics)
+            terms.append(f"kafka_batch > '{key}'{own} AND ({' OR '.join(places)})")
+    return " OR ".join(terms)

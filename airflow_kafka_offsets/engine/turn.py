@@ -69,7 +69,7 @@ def resolve(
         if done is not None:
             _LOG.info(done.summary)
             return done
-        _LOG.info("Another writer appended to pipeline %s first; retrying.", log.pipeline_id)
+        _LOG.info("Pipeline %s has a new identity or entry; looking again.", log.pipeline_id)
     raise StoreUnavailable(
         f"Cannot plan a batch of pipeline {log.pipeline_id!r} in the checkpoint location {log.store.uri}",
         f"another writer appended first, {MOST_TURNS} times",
@@ -116,8 +116,10 @@ def _require_same(turn: Turn, shards: Sequence[Shard]) -> Identity | None:
             turn.look.require_topics(identity.ended.values())
         return None
     if {d.word for d in found} == {"topic"} and request.on_data_loss != "fail":
-        ended = {**identity.ended, **{topic_id: topic for topic, topic_id in found[0].value.items()}}
-        return identity.next(turn.run, request.now_ms, ended=ended)
+        why, ended = f'on_data_loss="{request.on_data_loss}"', {t: name for name, t in found[0].value.items()}
+        _LOG.warning("%s accepts a loss: %s", why, "; ".join(found[0].lines))
+        act = {"reason": why, "acknowledge": {"topic": found[0].value}}
+        return identity.next(turn.run, request.now_ms, act=act, ended={**identity.ended, **ended})
     raise refusal(turn.log.name, differences(turn, turn.shards() if shards else []) or found, turn.way_on)
 
 

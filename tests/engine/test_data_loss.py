@@ -5,6 +5,7 @@ import pytest
 from airflow_kafka_offsets.engine.commit import needs_job
 from airflow_kafka_offsets.engine.work import NoBatch
 from airflow_kafka_offsets.errors import DataLoss
+from airflow_kafka_offsets.kafka_values import TopicList
 from tests.cluster.memory import InMemoryCluster
 from tests.engine.pipeline import TOPIC, Pipeline, committed, produce, ranges_of, tp
 
@@ -36,15 +37,20 @@ def test_a_verified_batch_whose_records_expire_is_committed_without_a_job(
 
 
 def test_a_re_created_topic_is_data_loss_and_then_read_from_its_start(
-    cluster: InMemoryCluster, pipeline: Pipeline
+    cluster: InMemoryCluster, pipeline: Pipeline, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """``advance`` is in the log of the pipeline and of the task, as a person's decision is."""
     produce(cluster, 0, 10)
     pipeline.whole_run()
+    former = cluster.describe(TopicList((TOPIC,))).topics[TOPIC].topic_id
     cluster.recreate_topic(TOPIC)
     produce(cluster, 0, 20)
     with pytest.raises(DataLoss, match="re-created"):
         pipeline.resolve()
     work = pipeline.whole_run(on_data_loss="advance")
+    act = {"reason": 'on_data_loss="advance"', "acknowledge": {"topic": {TOPIC: former}}}
+    assert pipeline.log.identity().act == act
+    assert 'on_data_loss="advance" accepts a loss: orders-0: the topic was re-created' in caplog.text
     assert ranges_of(work)[0] == (0, 20)
     assert work.body.decisions == ()  # all that was known of it had been read
 

@@ -66,7 +66,7 @@ class Check:
         if len(set(keys)) != len(keys):
             self._wrong("two batches have one key")
         for pipeline in world.pipelines:
-            acts = [i.by for i in identities_in(pipeline.store.objects, pipeline.name) if i.act]
+            acts = [i.by for i in identities_in(pipeline.store.objects, pipeline.name) if "after" in (i.act or {})]
             if len({(by.dag_id, by.run_id) for by in acts}) != len(acts):
                 self._wrong("a run's conf was carried out twice")
         for pipeline, log, batch in self.live:

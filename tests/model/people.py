@@ -40,7 +40,8 @@ _HELD = re.compile(r"(\S+)-([0-9]+): group 'g' holds ([0-9]+),")
 _BEHIND = re.compile(
     r"kafka_batch >= '(\S*)'(?: AND kafka_batch LIKE '%(-[0-9]+of[0-9]+-)%')?(?: AND kafka_batch <> '(\S*)')?(.*)"
 )
-_RESUME = re.compile(r"resume: (\{.*?\});")
+_LATER = re.compile(r"kafka_batch > '(\S+?)'(?: AND kafka_batch (NOT )?LIKE '%(\S+?)%')?(?: AND \((.+?\))\))?")
+_PLACES = re.compile(r"topic = '(\S+)' AND partition IN \(([0-9, ]+)\)")
 
 
 def printed(error: Exception | None) -> list[Any]:
@@ -175,12 +176,20 @@ def forget_unknown_rows(world: World, error: Exception | None) -> None:
     """As the refusal says which."""
     unknown = _unknown(world)
     if isinstance(error, CheckpointLost):
-        found = _RESUME.search(str(error))
-        offsets = json.loads(found[1]) if found else {}
+        terms = [(*term.groups()[:3], _PLACES.findall(term[4] or "")) for term in _LATER.finditer(str(error))]
 
         def is_read_again(row: Row, key: str) -> bool:
-            tp = row.partition
-            return key in unknown and row.offset >= offsets.get(tp.topic, {}).get(str(tp.partition), 0)
+            """Without a mark in the group, each row is."""
+            places = f"{row.partition.topic} {row.partition.partition}"
+            return key in unknown and (
+                not terms
+                or any(
+                    key > behind
+                    and (like is None or (like in key) == (is_not is None))
+                    and (not of or any(places in [f"{t} {n}" for n in ns.split(", ")] for t, ns in of))
+                    for behind, is_not, like, of in terms
+                )
+            )
 
         forget(world, is_read_again)
     elif found := [*_BEHIND.finditer(str(error))]:  # of each shard

@@ -107,13 +107,11 @@ def printed(error: Exception) -> Any:
     return conf["kafka_offsets"]
 
 
-def delete_rows_behind_the_groups_offsets(deployment: Deployment, refusal: str) -> None:
+def delete_the_rows_behind_the_groups_marks(deployment: Deployment, refusal: str) -> None:
     """As the refusal says which."""
-    found = re.search(r"resume: (\{.*?\});", refusal)
+    found = re.search(r"Delete the output's rows with (.+), which are read again", refusal)
     assert found is not None, refusal
-    for partition, offset in json.loads(found[1])[deployment.topic].items():
-        condition = f"`partition` = {partition} AND `offset` >= {offset}"
-        deployment.spark.sql(f"DELETE FROM {deployment.table} WHERE {condition}")
+    deployment.spark.sql(f"DELETE FROM {deployment.table} WHERE {found[1]}")
 
 
 def delete_the_last_batch_and_start_at_the_tables_ends(
@@ -171,7 +169,7 @@ def test_a_table_is_continued_behind_a_lost_log(
     with pytest.raises(CheckpointLost) as lost:
         deployment.run()
     if "group_id" in parameters:
-        delete_rows_behind_the_groups_offsets(deployment, str(lost.value))
+        delete_the_rows_behind_the_groups_marks(deployment, str(lost.value))
     elif way == "without a group":
         delete_the_last_batch_and_start_at_the_tables_ends(deployment, capsys)
     else:
