@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from airflow_kafka_offsets.engine.dry_run import resolve_and_compare
 from airflow_kafka_offsets.engine.history import pipelines
 from airflow_kafka_offsets.engine.identity import Decided
-from airflow_kafka_offsets.engine.work import PlanReference
+from airflow_kafka_offsets.engine.work import PlanReference, ResolvedBatch
 from airflow_kafka_offsets.errors import (
     ActRefused,
     ActStale,
@@ -18,6 +19,7 @@ from airflow_kafka_offsets.errors import (
     KafkaOffsetsError,
     OverlappingRun,
 )
+from airflow_kafka_offsets.kafka_values import CommittedOffset, RunKey
 from airflow_kafka_offsets.log.identity import IdentityBody, Start
 from airflow_kafka_offsets.request import RunContext, parse_request
 from tests.cluster.memory import InMemoryCluster
@@ -119,6 +121,56 @@ def test_a_reset_that_cannot_be_is_refused(
     assert pipeline.log.identity().number == 1
 
 
+@pytest.mark.parametrize(
+    ("age_s", "starts"), [(50, {0: 2, 1: 0, 2: 0}), (35, {0: 4, 1: 0, 2: 0}), (5, {0: 6, 1: 3, 2: 0})]
+)
+def test_a_reset_to_a_time_starts_at_the_first_record_from_then_on_or_at_the_end(
+    cluster: InMemoryCluster, pipeline: Pipeline, age_s: int, starts: dict[int, int]
+) -> None:
+    for age in (60, 40, 30):
+        produce(cluster, 0, 2, age_s=age)
+    produce(cluster, 1, 3, age_s=20)
+    pipeline.whole_run()
+    at = cluster.now_ms - age_s * 1000
+    pipeline.act("b", after=1, reset={"start": at, "allow_duplicates": True})
+    body = pipeline.log.identity_body(pipeline.log.identity())
+    assert {key.partition: start.offset for key, start in body.starts.items()} == starts
+
+
+def test_a_reset_to_the_group_leaves_partitions_alone_of_which_it_holds_nothing(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    produce(cluster, 0, 10)
+    produce(cluster, 1, 10)
+    pipeline.whole_run(max_records=4)
+    cluster.expire("lake")
+    cluster.commit_as_somebody_else("lake", {tp(0): CommittedOffset(9)})
+    work = pipeline.act("b", after=1, reset={"start": "group"})
+    assert isinstance(work, ResolvedBatch)
+    body = pipeline.log.identity_body(pipeline.log.identity())
+    assert {key.partition: start.offset for key, start in body.starts.items()} == {0: 9}
+    assert ranges_of(work) == {0: (9, 10), 1: (2, 10), 2: (0, 0)}
+
+
+def test_a_reset_back_is_refused_for_each_shard_that_has_read_on(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    pipeline.parameters |= {"group_id": None}
+    for partition in range(3):
+        produce(cluster, partition, 5)
+    pipeline.remembers = False  # each shard has a task of its own
+    for shard in (0, 1):
+        pipeline.whole_run(f"a{shard}", shard=(shard, 2))
+    with pytest.raises(ActRefused) as refusal:
+        pipeline.resolve("b", conf=conf_of(1, reset={"start": "earliest"}), shard=(0, 2))
+    assert [f"orders-{n}: offsets 0 to 5 would be read again" in str(refusal.value) for n in range(3)] == [True] * 3
+
+
+def test_the_conf_that_a_stale_act_prints_is_no_dry_run(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    pipeline.whole_run()
+    with pytest.raises(ActStale) as stale:
+        pipeline.resolve(conf=conf_of(3, reset={"start": "latest"}, dry_run=True))
+    assert printed_confs(stale.value) == [conf_of(1, reset={"start": "latest"})]
+
+
 def test_a_reset_to_latest_on_an_unfinished_first_batch_records_what_it_skips(
     cluster: InMemoryCluster, pipeline: Pipeline
 ) -> None:
@@ -195,6 +247,35 @@ def test_a_dry_run_prints_before_and_after_and_writes_nothing(cluster: InMemoryC
     )
     assert changes.lines == ["orders-0: 10 → 4, read again 6 (reset, identity 2)"]
     assert pipeline.store.objects == before
+
+
+def test_a_partition_that_is_not_read_any_more_and_a_new_one_are_said_to_be(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    produce(cluster, 0, 10)
+    pipeline.whole_run()
+    cluster.add_partitions(TOPIC, 1)
+    produce(cluster, 1, 3)
+    request = pipeline.request(exclude=["orders-2"], conf=conf_of(1, skip=["orders-1:1"]))
+    changes = resolve_and_compare(
+        request, pipeline.run("b"), pipeline.log, pipeline.cluster, pipeline.airflow, dry=True
+    )
+    assert changes.lines == [
+        "orders-1: 0 → 0, skipped 1 (skip)",
+        "orders-2: 0 → not read",
+        "orders-3: new → 0",
+    ]
+
+
+@pytest.mark.parametrize("window", [None, (1_000, 2_000)])
+def test_a_plan_is_the_same_behind_its_xcom(window: tuple[int, int] | None) -> None:
+    plan = PlanReference(
+        "orders", "file:///log", 3, 2, "p1", "0000000003-0123456789ab", RunKey("dag", "run", "task"), True,
+        is_rewrite=True, job="1234", offsets=10, partitions=2, window=window,
+    )  # fmt: skip
+    said = json.loads(json.dumps(plan.to_dict()))
+    assert PlanReference.from_dict(said) == plan
+    assert (said["key"], said["run"]["run_id"], said["is_rewrite"]) == (plan.key, "run", True)
 
 
 def test_an_older_checkpoint_location_is_one_clear_error(pipeline: Pipeline) -> None:

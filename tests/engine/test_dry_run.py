@@ -28,5 +28,8 @@ def test_a_group_is_written_for_the_dry_run_alone(cluster: InMemoryCluster) -> N
     dry.commit_offsets("lake", {tp(0): CommittedOffset(9)})
     assert dry.committed("lake", [tp(0), tp(1)]) == {tp(0): CommittedOffset(9), tp(1): CommittedOffset(4)}
     assert cluster.groups["lake"][tp(0)] == CommittedOffset(3)
-    with cluster.live_member("lake", "orders"), pytest.raises(GroupActive):
+    with cluster.live_member("lake", "orders"), pytest.raises(GroupActive) as active:
         dry.commit_offsets("lake", {tp(0): CommittedOffset(9)})
+    with cluster.live_member("lake", "orders"), pytest.raises(GroupActive) as real:
+        cluster.commit_offsets("lake", {tp(0): CommittedOffset(9)})
+    assert str(active.value) == str(real.value)
