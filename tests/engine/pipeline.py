@@ -17,12 +17,12 @@ from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.engine.commit import Committed, commit
 from airflow_kafka_offsets.engine.turn import resolve
 from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
-from airflow_kafka_offsets.errors import KafkaOffsetsError
+from airflow_kafka_offsets.errors import EndBeforeStart, KafkaOffsetsError
 from airflow_kafka_offsets.json_columns import to_columns
 from airflow_kafka_offsets.kafka_values import Planned, RunKey, TopicPartition
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.log.reports import Counts
-from airflow_kafka_offsets.offsets import Timestamp
+from airflow_kafka_offsets.offsets import SpecificOffsets, Timestamp
 from airflow_kafka_offsets.request import Request, RunContext, parse_request
 from airflow_kafka_offsets.store.memory import MemoryStore
 from airflow_kafka_offsets.store.objects import create_object
@@ -180,6 +180,19 @@ def refused(pipeline: Pipeline, **changed: Any) -> KafkaOffsetsError:
     with pytest.raises(KafkaOffsetsError) as error:
         pipeline.resolve(**changed)
     return error.value
+
+
+def fail_to_plan(pipeline: Pipeline, conf: Mapping[str, Any] | None = None) -> None:
+    """A run that writes an identity, and fails before it has a batch."""
+    with pytest.raises(EndBeforeStart):
+        pipeline.resolve(conf=conf, end=SpecificOffsets({TOPIC: {"0": 0, "1": 0, "2": 0}}))
+
+
+def copy_of(store: Store) -> MemoryStore:
+    assert isinstance(store, MemoryStore)
+    copy = MemoryStore()
+    copy.objects.update(store.objects)
+    return copy
 
 
 def conf_of(after: int, pipeline: str = "orders", **acts: Any) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
@@ -28,19 +26,13 @@ from tests.engine.pipeline import (
     Pipeline,
     committed,
     conf_of,
+    copy_of,
     printed_confs,
     produce,
     ranges_of,
     refused,
     tp,
 )
-
-
-def copy_of(store: Any) -> MemoryStore:
-    copy = MemoryStore()
-    copy.objects.update(store.objects)
-    return copy
-
 
 # ── each difference ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 
 from airflow_kafka_offsets.engine.lag import PartitionLag, lag_of_group, lag_of_pipeline
 from airflow_kafka_offsets.engine.work import ResolvedBatch
-from airflow_kafka_offsets.errors import EndBeforeStart, NotAuthorized
+from airflow_kafka_offsets.errors import NotAuthorized
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicList
-from airflow_kafka_offsets.offsets import SpecificOffsets
 from tests.cluster.memory import InMemoryCluster
-from tests.engine.pipeline import TOPIC, Pipeline, conf_of, produce, tp
+from tests.engine.pipeline import TOPIC, Pipeline, conf_of, fail_to_plan, produce, tp
 
 
 def unread(pipeline: Pipeline) -> dict[int, int] | None:
     log = pipeline.log
     lag = lag_of_pipeline(log, log.newest(), pipeline.cluster)
     return None if lag is None else {tp.partition: found.unread for tp, found in lag.items()}
-
-
-def fail_to_plan(pipeline: Pipeline, conf: Mapping[str, Any] | None = None) -> None:
-    """A run that writes an identity, and fails before it has a batch."""
-    with pytest.raises(EndBeforeStart):
-        pipeline.resolve(conf=conf, end=SpecificOffsets({"orders": {"0": 0, "1": 0, "2": 0}}))
 
 
 def test_a_pipeline_without_a_batch_is_behind_where_it_starts(cluster: InMemoryCluster, pipeline: Pipeline) -> None:

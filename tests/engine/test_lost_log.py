@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from airflow_kafka_offsets.engine.marks import Mark, rows_behind
@@ -10,7 +12,17 @@ from airflow_kafka_offsets.errors import CheckpointBehind
 from airflow_kafka_offsets.kafka_values import Planned, TopicPartition
 from airflow_kafka_offsets.store.memory import MemoryStore
 from tests.cluster.memory import InMemoryCluster
-from tests.engine.pipeline import TOPIC, Pipeline, printed_confs, produce, refused, tp
+from tests.engine.pipeline import (
+    HOUR,
+    TOPIC,
+    Pipeline,
+    copy_of,
+    fail_to_plan,
+    printed_confs,
+    produce,
+    refused,
+    tp,
+)
 
 THREE, FOUR, FIVE = (f"{number:010}-{'a' * 12}" for number in (3, 4, 5))
 
@@ -88,3 +100,87 @@ def test_a_later_batch_than_the_acknowledged_one_is_still_missed(cluster: InMemo
     pipeline.whole_run("b", conf=printed_confs(refused(pipeline))[0])
     pipeline.airflow.planned = Planned(FIVE, "0123456789abcdef")
     assert isinstance(refused(pipeline), CheckpointBehind)
+
+
+# ── an older copy: which rows are of later batches ────────────────────────────────────────────────────────────────────
+
+
+def later_rows(pipeline: Pipeline, copy: MemoryStore, **changed: object) -> str:
+    """As the refusal names them."""
+    pipeline.store = copy
+    (found,) = re.findall(r"are those with (.+)\.$", str(refused(pipeline, **changed)), re.MULTILINE)
+    return str(found)
+
+
+def test_a_copy_without_a_batch_knows_none_of_the_rows(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    produce(cluster, 0, 2)
+    pipeline.parameters["start"] = "latest"
+    fail_to_plan(pipeline)
+    copy = copy_of(pipeline.store)
+    produce(cluster, 0, 2)
+    pipeline.whole_run()
+    assert later_rows(pipeline, copy) == "kafka_batch >= '0000000001'"
+
+
+def test_behind_a_lost_log_they_begin_behind_the_acknowledged_batches(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    for _ in range(3):
+        produce(cluster, 0, 2)
+        pipeline.whole_run()
+    pipeline.store = MemoryStore()
+    conf = printed_confs(refused(pipeline))[0]
+    fail_to_plan(pipeline, conf)
+    copy = copy_of(pipeline.store)
+    produce(cluster, 0, 2)
+    pipeline.whole_run()
+    assert later_rows(pipeline, copy) == "kafka_batch >= '0000000004'"
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_the_newest_batch_of_the_copy_is_among_them_if_it_was_unfinished(
+    cluster: InMemoryCluster, pipeline: Pipeline, is_committed: bool
+) -> None:
+    produce(cluster, 0, 2)
+    work = pipeline.whole_run("a") if is_committed else pipeline.work("a")
+    assert isinstance(work, ResolvedBatch)
+    copy = copy_of(pipeline.store)
+    pipeline.whole_run("a")
+    produce(cluster, 0, 2)
+    pipeline.whole_run("b")
+    kept = f" AND kafka_batch <> '{work.key}'" if is_committed else ""
+    assert later_rows(pipeline, copy) == f"kafka_batch >= '0000000001'{kept}"
+
+
+def test_rows_of_older_windows_that_were_unfinished_are_named_by_their_keys(
+    cluster: InMemoryCluster, pipeline: Pipeline
+) -> None:
+    end = cluster.now_ms
+    windows = [pipeline.window(end - (n + 1) * HOUR, end - n * HOUR) for n in (3, 2, 1, 0)]
+    for age in (3.5, 2.5, 1.5, 0.5):
+        produce(cluster, 0, 2, age_s=int(age * 3600))
+    first = pipeline.work("a", windows[0])
+    second = pipeline.whole_run("b", windows[1])
+    third = pipeline.work("c", windows[2])
+    assert isinstance(second, ResolvedBatch)
+    copy = copy_of(pipeline.store)
+    for run, window in (("a", windows[0]), ("c", windows[2]), ("d", windows[3])):
+        pipeline.whole_run(run, window)
+    assert later_rows(pipeline, copy, run="d", want=windows[3]) == (
+        f"kafka_batch >= '{third.key[:10]}' OR kafka_batch = '{first.key}'"
+    )
+
+
+def test_a_shard_names_rows_of_its_own(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    pipeline.parameters |= {"shard": (0, 2)}
+    for partition in range(3):
+        produce(cluster, partition, 2)
+    work = pipeline.whole_run("a")
+    assert isinstance(work, ResolvedBatch)
+    copy = copy_of(pipeline.store)
+    for partition in range(3):
+        produce(cluster, partition, 2)
+    pipeline.whole_run("b")
+    assert later_rows(pipeline, copy) == (
+        f"kafka_batch >= '0000000001' AND kafka_batch LIKE '%-0of2-%' AND kafka_batch <> '{work.key}'"
+    )
