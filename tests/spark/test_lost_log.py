@@ -19,7 +19,7 @@ from airflow_kafka_offsets.engine.commit import commit
 from airflow_kafka_offsets.engine.turn import resolve
 from airflow_kafka_offsets.engine.work import ResolvedBatch
 from airflow_kafka_offsets.errors import CheckpointLost
-from airflow_kafka_offsets.kafka_values import RunKey
+from airflow_kafka_offsets.kafka_values import Planned, RunKey
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog, put_job
 from airflow_kafka_offsets.offsets import SpecificOffsets, Timestamp
 from airflow_kafka_offsets.request import RunContext, parse_request
@@ -82,7 +82,7 @@ class Deployment:
             run = RunKey("dag", f"run {self.runs}", "orders")
             work = resolve(request, run, log, kafka, self.airflow)
             assert isinstance(work, ResolvedBatch)
-            self.airflow.planned = work.key
+            self.airflow.planned = Planned(work.key, work.batch.plan.plan_id)
             arguments = work.arguments(self.broker.bootstrap_servers, job)
             write_batch(self.spark, arguments)
             commit(work.given(job=job), log, kafka)
