@@ -1,5 +1,7 @@
 """Changes the core's code line by line, and asks whether a test notices: ``python -m tests.mutants [ROOM …]``.
 
+In place of a room it takes one of its files: ``engine/turn``.
+
 mutmut makes the mutants and says which tests reach each function. They are tried here, because mutmut collects tests
 anew for each of them, which takes longer than to run them: pytest collects once, and a child process for each mutant
 runs its tests, the ones that have noticed something in this function first, then the fastest.
@@ -42,7 +44,7 @@ def judge(results: Mapping[str, str], rooms: Sequence[str]) -> tuple[list[str], 
         by_room[name.split(".")[1]][result] += 1
     lines = [f"{result}: {name}" for name, result in sorted(results.items()) if result != NOTICED]
     is_well = True
-    for room in rooms:
+    for room in dict.fromkeys(room.partition("/")[0] for room in rooms):
         tried, noticed = by_room[room].total(), by_room[room][NOTICED]
         share = noticed / tried if tried else 0.0
         lines.append(f"{room}/: {tried} mutants tried, {noticed} noticed ({share:.1%}, at least {LEAST:.0%} are asked)")
@@ -93,7 +95,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def mutants(rooms: Iterable[str]) -> list[str]:
-    files = [file for room in rooms for file in sorted(Path(PACKAGE, room).glob("*.meta"))]
+    of_rooms = (sorted(Path(PACKAGE, room).glob("*.meta")) or [Path(PACKAGE, f"{room}.py.meta")] for room in rooms)
+    files = [file for of_room in of_rooms for file in of_room]
     return [name for file in files for name in json.loads(file.read_text())["exit_code_by_key"]]
 
 

@@ -101,14 +101,16 @@ def _resumed(look: Look, marks: Mapping[TopicPartition, Mark]) -> dict[TopicPart
 
 
 def _refuse_lost(request: Request, run: RunKey, look: Look, log: PipelineLog, airflow: Airflow, keys: set[str]) -> None:
-    marks = marks_of(look.group)
+    marks, shards = marks_of(look.group), request.shard[1] if request.shard else 1
     acknowledge: dict[str, Any] = {"batch": sorted(keys)}
     rows = "Delete the rows of the pipeline from the output"
     if request.window is not None:
         acknowledge["windows_from"] = iso(request.window[0])
         rows = f"Delete the output's rows of windows from {iso(request.window[0])} on; earlier windows are refused then"
     elif marks:
-        rows = f"Delete the output's rows with {rows_behind(marks)}, which are read again (often there are none)"
+        rows = (
+            f"Delete the output's rows with {rows_behind(marks, shards)}, which are read again (often there are none)"
+        )
     lines = [f"Batch {clean_text(mark.batch)} of pipeline {clean_text(mark.pipeline)!r} is marked in group "
              f"{request.group_id!r} ({tp})." for tp, mark in sorted(marks.items())]  # fmt: skip
     others = sorted(keys - {mark.batch for mark in marks.values()})

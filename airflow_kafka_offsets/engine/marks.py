@@ -58,22 +58,25 @@ def marks_of(offsets: CommittedOffsets) -> dict[TopicPartition, Mark]:
     return {tp: mark for tp, committed in offsets.items() if (mark := mark_of(committed.metadata)) is not None}
 
 
-def rows_behind(marks: Mapping[TopicPartition, Mark]) -> str:
-    """In SQL, the rows that are read again where partitions resume at their marks: those of batches behind these.
+def rows_behind(marks: Mapping[TopicPartition, Mark], shards: int) -> str:
+    """In SQL, the rows that are read again where partitions resume at their marks: those of batches behind these, and
+    all of a shard without a mark.
 
     No offsets: rows of a former topic of the same name have these, too. Keys of shards have numbers of their own.
     """
-    by_shard: dict[str, dict[str, list[TopicPartition]]] = {}
+    by_shard: dict[str, dict[int, list[TopicPartition]]] = {}
     for tp, mark in marks.items():
-        by_shard.setdefault(mark.batch[10:-12], {}).setdefault(mark.batch, []).append(tp)
+        by_shard.setdefault(mark.batch[10:-12], {}).setdefault(digits_of(mark.batch), []).append(tp)
+    for shard in (f"-{i}of{shards}-" for i in range(shards) if shards > 1):
+        by_shard.setdefault(shard, {0: []})
     terms = []
-    for shard, by_key in sorted(by_shard.items()):
+    for shard, by_number in sorted(by_shard.items()):
         like = "NOT LIKE '%of%'" if shard == "-" else f"LIKE '%{shard}%'"
         own = "" if [*by_shard] == ["-"] else f" AND kafka_batch {like}"
-        newest = max(by_key)
-        terms.append(f"kafka_batch > '{newest}'{own}")
-        for key in sorted(by_key.keys() - {newest}):
-            topics = by_topic(by_key[key]).items()
+        newest = max(by_number)
+        terms.append(f"kafka_batch >= '{newest + 1:010}'{own}")
+        for number in sorted(by_number.keys() - {newest}):
+            topics = by_topic(by_number[number]).items()
             places = (f"topic = '{name}' AND partition IN ({', '.join(map(str, numbers))})" for name, numbers in topics)
-            terms.append(f"kafka_batch > '{key}'{own} AND ({' OR '.join(places)})")
+            terms.append(f"kafka_batch >= '{number + 1:010}'{own} AND ({' OR '.join(places)})")
     return " OR ".join(terms)

@@ -33,22 +33,29 @@ def marks(**of: str) -> dict[TopicPartition, Mark]:
 
 
 def test_the_rows_that_are_read_again_are_those_of_batches_behind_the_marks() -> None:
-    assert rows_behind(marks(orders_0=FOUR, orders_1=FOUR)) == f"kafka_batch > '{FOUR}'"
+    assert rows_behind(marks(orders_0=FOUR, orders_1=FOUR), 1) == "kafka_batch >= '0000000005'"
 
 
 def test_a_partition_that_was_quiet_has_an_older_mark() -> None:
-    assert rows_behind(marks(orders_0=FOUR, orders_1=THREE, orders_2=THREE, other_0=THREE)) == (
-        f"kafka_batch > '{FOUR}' OR kafka_batch > '{THREE}' AND "
+    assert rows_behind(marks(orders_0=FOUR, orders_1=THREE, orders_2=THREE, other_0=THREE), 1) == (
+        "kafka_batch >= '0000000005' OR kafka_batch >= '0000000004' AND "
         "(topic = 'orders' AND partition IN (1, 2) OR topic = 'other' AND partition IN (0))"
     )
 
 
 def test_batches_of_shards_have_numbers_of_their_own() -> None:
     first, second = f"0000000009-0of2-{'a' * 12}", f"0000000002-1of2-{'b' * 12}"
-    assert rows_behind(marks(orders_0=first, orders_1=second, orders_2=FOUR)) == (
-        f"kafka_batch > '{FOUR}' AND kafka_batch NOT LIKE '%of%'"
-        f" OR kafka_batch > '{first}' AND kafka_batch LIKE '%-0of2-%'"
-        f" OR kafka_batch > '{second}' AND kafka_batch LIKE '%-1of2-%'"
+    assert rows_behind(marks(orders_0=first, orders_1=second, orders_2=FOUR), 2) == (
+        "kafka_batch >= '0000000005' AND kafka_batch NOT LIKE '%of%'"
+        " OR kafka_batch >= '0000000010' AND kafka_batch LIKE '%-0of2-%'"
+        " OR kafka_batch >= '0000000003' AND kafka_batch LIKE '%-1of2-%'"
+    )
+
+
+def test_a_shard_without_a_mark_reads_all_again() -> None:
+    assert rows_behind(marks(orders_0=f"0000000009-1of2-{'a' * 12}"), 2) == (
+        "kafka_batch >= '0000000001' AND kafka_batch LIKE '%-0of2-%'"
+        " OR kafka_batch >= '0000000010' AND kafka_batch LIKE '%-1of2-%'"
     )
 
 
@@ -63,10 +70,11 @@ def test_rows_of_a_former_topic_are_not_among_those_that_are_read_again(
     pipeline.whole_run(conf=printed_confs(refused(pipeline))[0])
     last = pipeline.log.newest()
     assert last is not None
+    behind = last.number + 1
     produce(cluster, 0, 2)
     pipeline.store = MemoryStore()
     error = refused(pipeline)
-    assert f"Delete the output's rows with kafka_batch > '{last.plan.key}', which are read again" in str(error)
+    assert f"Delete the output's rows with kafka_batch >= '{behind:010}', which are read again" in str(error)
     work = pipeline.resolve("b", conf=printed_confs(error)[0])
     assert isinstance(work, ResolvedBatch)
     assert (work.body.ranges[tp(0)].start, work.body.ranges[tp(0)].end) == (3, 5)

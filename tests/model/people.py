@@ -40,7 +40,7 @@ _HELD = re.compile(r"(\S+)-([0-9]+): group 'g' holds ([0-9]+),")
 _BEHIND = re.compile(
     r"kafka_batch >= '(\S*)'(?: AND kafka_batch LIKE '%(-[0-9]+of[0-9]+-)%')?(?: AND kafka_batch <> '(\S*)')?(.*)"
 )
-_LATER = re.compile(r"kafka_batch > '(\S+?)'(?: AND kafka_batch (NOT )?LIKE '%(\S+?)%')?(?: AND \((.+?\))\))?")
+_LATER = re.compile(r"kafka_batch >= '(\S+?)'(?: AND kafka_batch (NOT )?LIKE '%(\S+?)%')?(?: AND \((.+?\))\))?")
 _PLACES = re.compile(r"topic = '(\S+)' AND partition IN \(([0-9, ]+)\)")
 
 
@@ -184,7 +184,7 @@ def forget_unknown_rows(world: World, error: Exception | None) -> None:
             return key in unknown and (
                 not terms
                 or any(
-                    key > behind
+                    key >= behind
                     and (like is None or (like in key) == (is_not is None))
                     and (not of or any(places in [f"{t} {n}" for n in ns.split(", ")] for t, ns in of))
                     for behind, is_not, like, of in terms
