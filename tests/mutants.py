@@ -83,8 +83,13 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     results: dict[str, str] = {}
     gc.freeze()
     trial = Trial(seconds)
+    trial.start(
+        "", sorted({item for tests in reached.values() for item in tests}, key=lambda item: seconds[item.nodeid])
+    )
+    if trial.wait(below=1) != {"": SURVIVED}:
+        raise RuntimeError("A test fails without a mutant: run these tests by themselves.")
     for mutant in mutants(os.environ["MUTANTS_OF"].split()):
-        if tests := reached.get(mutant.rpartition("__mutmut_")[0]):
+        if tests := reached.get(function_of(mutant)):
             results |= trial.wait(below=os.cpu_count() or 1)
             trial.start(mutant, tests)
         else:
@@ -100,6 +105,10 @@ def mutants(rooms: Iterable[str]) -> list[str]:
     return [name for file in files for name in json.loads(file.read_text())["exit_code_by_key"]]
 
 
+def function_of(mutant: str) -> str:
+    return mutant.rpartition("__mutmut_")[0]
+
+
 class Trial:
     """Children at work, each on a mutant."""
 
@@ -110,7 +119,7 @@ class Trial:
         self._done, self._began = Counter[str](), time.monotonic()
 
     def start(self, mutant: str, tests: Sequence[pytest.Item]) -> None:
-        first = self._noticed_by[mutant.rpartition("__mutmut_")[0]]
+        first = self._noticed_by[function_of(mutant)]
         order = sorted(tests, key=lambda item: first.index(item.nodeid) if item.nodeid in first else len(first))
         limit = 60 + 10 * int(sum(self._seconds[item.nodeid] for item in tests))
         read, write = os.pipe()
@@ -128,7 +137,7 @@ class Trial:
             mutant, pipe = self._running.pop(pid)
             with os.fdopen(pipe) as said:
                 name = said.read()
-            first = self._noticed_by[mutant.rpartition("__mutmut_")[0]]
+            first = self._noticed_by[function_of(mutant)]
             if name:
                 first[:] = [name, *(other for other in first if other != name)]
             results[mutant] = SURVIVED if status == 0 else NOTICED
