@@ -25,7 +25,7 @@ from airflow_kafka_offsets.engine.look import Look
 from airflow_kafka_offsets.engine.state import Decided, Shard, Turn
 from airflow_kafka_offsets.errors import ActRefused, ActStale, OverlappingRun
 from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
-from airflow_kafka_offsets.log.entries import digits_of
+from airflow_kafka_offsets.log.entries import highest
 from airflow_kafka_offsets.log.identity import Identity, Skip, Start
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.body import Offset
@@ -140,7 +140,7 @@ def _wrong_values(named: Acknowledged, request: Request, found: Mapping[str | No
 
 def _acknowledge(new: Identity, named: Acknowledged) -> Identity:
     """The identity with the act's values, except the cluster."""
-    behind = max(map(digits_of, (*named.batch, *named.log.values())), default=0)
+    behind = highest((*named.batch, *named.log.values()))
     return replace(
         new,
         output=new.output if named.output is None else None if named.output == NO_OUTPUT else named.output,

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.engine.surroundings import Airflow
 from airflow_kafka_offsets.engine.ways import ways_on
 from airflow_kafka_offsets.errors import ActRefused, CheckpointLost, clean_text
 from airflow_kafka_offsets.kafka_values import Planned, RunKey, TopicPartition
-from airflow_kafka_offsets.log.entries import digits_of
+from airflow_kafka_offsets.log.entries import highest
 from airflow_kafka_offsets.log.identity import Identity, IdentityBody
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.body import Offset
@@ -62,7 +62,7 @@ def begin(
 
         first = for_each(partitions, start)
         refuse_losses(look, {tp: validate_start(request, facts, tp, first[tp]) for tp in look.asked})
-    behind = max(map(digits_of, named.batch), default=0)
+    behind = highest(named.batch)
     held = {tp: committed.offset for tp, committed in look.group.items() if tp not in marks}
     identity = Identity(
         number=1,

@@ -35,7 +35,7 @@ from airflow_kafka_offsets.errors import (
     counted,
 )
 from airflow_kafka_offsets.kafka_values import TopicPartition, values_by_topic
-from airflow_kafka_offsets.log.entries import digits_of
+from airflow_kafka_offsets.log.entries import digits_of, highest
 from airflow_kafka_offsets.log.identity import Identity
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.body import Offset, is_other_topic
@@ -159,8 +159,12 @@ def _unknown_batches(group_id: str | None, group: Committed, identity: Identity,
     own = {mark.batch for tp, mark in marks_of(group).items()
            if shard.has(tp) and mark.pipeline == shard.log.pipeline_id}  # fmt: skip
     keys = {key for key in own if not shard.knows(key, identity.bases)}
-    told, behind = shard.memory, max(map(digits_of, identity.batches), default=0)  # earlier ones are acknowledged, too
-    if told is not None and digits_of(told.key) > behind and not shard.knows(told.key, identity.bases, told.plan_id):
+    told = shard.memory
+    if (
+        told is not None
+        and digits_of(told.key) > highest(identity.batches)  # the batches before these are acknowledged, too
+        and not shard.knows(told.key, identity.bases, told.plan_id)
+    ):
         keys.add(told.key)
     if keys := keys - {*identity.batches}:
         newest = "no batch" if shard.newest is None else f"batch {shard.newest.plan.key}"

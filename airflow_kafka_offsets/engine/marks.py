@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition, by_topic
-from airflow_kafka_offsets.log.entries import digits_of
+from airflow_kafka_offsets.log.entries import digits_of, shard_in
 
 BY = "airflow-kafka-offsets"
 CommittedOffsets = Mapping[TopicPartition, CommittedOffset]
@@ -66,9 +66,10 @@ def rows_behind(marks: Mapping[TopicPartition, Mark], shards: int) -> str:
     """
     by_shard: dict[str, dict[int, list[TopicPartition]]] = {}
     for tp, mark in marks.items():
-        by_shard.setdefault(mark.batch[10:-12], {}).setdefault(digits_of(mark.batch), []).append(tp)
-    for shard in (f"-{i}of{shards}-" for i in range(shards) if shards > 1):
-        by_shard.setdefault(shard, {0: []})
+        by_shard.setdefault(shard_in(mark.batch), {}).setdefault(digits_of(mark.batch), []).append(tp)
+    if shards > 1:
+        for i in range(shards):
+            by_shard.setdefault(f"-{i}of{shards}-", {0: []})
     terms = []
     for shard, by_number in sorted(by_shard.items()):
         like = "NOT LIKE '%of%'" if shard == "-" else f"LIKE '%{shard}%'"

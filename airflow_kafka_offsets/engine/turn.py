@@ -116,10 +116,11 @@ def _require_same(turn: Turn, shards: Sequence[Shard]) -> Identity | None:
             turn.look.require_topics(identity.ended.values())
         return None
     if {d.word for d in found} == {"topic"} and request.on_data_loss != "fail":
-        why, ended = f'on_data_loss="{request.on_data_loss}"', {t: name for name, t in found[0].value.items()}
+        why, topics = f'on_data_loss="{request.on_data_loss}"', found[0].value
         _LOG.warning("%s accepts a loss: %s", why, "; ".join(found[0].lines))
-        act = {"reason": why, "acknowledge": {"topic": found[0].value}}
-        return identity.next(turn.run, request.now_ms, act=act, ended={**identity.ended, **ended})
+        ended = {**identity.ended, **{topic_id: topic for topic, topic_id in topics.items()}}
+        act = {"reason": why, "acknowledge": {"topic": topics}}
+        return identity.next(turn.run, request.now_ms, act=act, ended=ended)
     raise refusal(turn.log.name, differences(turn, turn.shards() if shards else []) or found, turn.way_on)
 
 

@@ -15,7 +15,7 @@ unless it only says that another run continues. So a report is valid for one pla
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -236,6 +236,16 @@ def digits_of(key: str) -> int:
     """The digits of a batch's key; 0 for anything else."""
     match = _KEY.fullmatch(key)
     return int(match[1]) if match else 0
+
+
+def highest(keys: Iterable[str]) -> int:
+    """The highest digits of these keys; 0 without any."""
+    return max(map(digits_of, keys), default=0)
+
+
+def shard_in(key: str) -> str:
+    """``-0of4-``; of a pipeline without shards ``-``."""
+    return key[10:-12]
 
 
 # ── JSON ──────────────────────────────────────────────────────────────────────────────────────────────────────────────

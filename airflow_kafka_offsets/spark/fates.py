@@ -223,7 +223,8 @@ class RowSink(Sink):
             if is_rewrite and self.conditions.given:  # so they do if the new ones are not as ensured
                 measured = self.conditions.measure(Fates(rows, self.rows, self.types).rows())
                 self.conditions.check(batch, measured, f"{self.output} is unchanged")
-            fates = Fates(rows, self.rows, self.types, batch.plan.offsets * is_kept(batch.plan))
+            kept_of = batch.plan.offsets if is_kept(batch.plan) else 0
+            fates = Fates(rows, self.rows, self.types, kept_of)
             ensured, observation = self.conditions.observe(fates.rows())
             written = self.sink.write(batch, ensured)
         if not is_rewrite:

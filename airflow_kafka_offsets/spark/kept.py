@@ -42,13 +42,13 @@ def keep(wanted: str, columns: Sequence[Column], offsets: int) -> Column:
 
     :param wanted: a condition in SQL.
     :param columns: of a bad record, as its table has them.
-    :param offsets: of the plan.
+    :param offsets: of the plan; at least one.
     """
     record = f.struct(*columns)
     texts = record["key"], record["value"], f.to_json(record["headers"])
     size = reduce(add, (f.coalesce(f.octet_length(text), f.lit(0)) for text in texts))
     in_micros = record.withField("timestamp", f.unix_micros(record["timestamp"]))
-    return f.to_json(f.collect_list(f.when(f.expr(wanted) & (size <= _MOST // max(offsets, 1)), in_micros)))
+    return f.to_json(f.collect_list(f.when(f.expr(wanted) & (size <= _MOST // offsets), in_micros)))
 
 
 def kept(spark: SparkSession, text: str, count: int) -> DataFrame | None:

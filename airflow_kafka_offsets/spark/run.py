@@ -249,11 +249,10 @@ def write_work(work: Work, write: Sink | Write) -> Batch | None:
         if isinstance(write, Sink):
             work.require_rows(write)
         return None
-    is_first = work.is_first
     try:
         return _attempt(work, write)
     except Exception as error:
-        if not is_first or not is_refused(error):
+        if not work.is_first or not is_refused(error):
             raise
         log.info("%s: a partition is new since the plan. The next attempt assigns partitions.", work.arguments.folder)
         work.list_again()

@@ -130,7 +130,7 @@ TWINS: dict[Kind, dict[str, Twin]] = {
         "single partitions are looked at twice": _without(look.Look.description.func, "if self.describe(found.topics).topic_ids != found.topic_ids:", "if False:", of_acts.topic_is_re_created_between_two_looks),
         "a mark counts for a re-created topic": _without(begin._resumed, "return held | look.log_starts(ended)", "return held", of_logs.log_is_lost_behind_a_mark_of_another_topic),
         "keys of unfinished batches move with the base": Twin(((plans._kept_key, "plan.key == batch.first_plan.key > highest", "False"), (plans._kept_key, "plan.key if plan.key > highest", "plan.key if plan.bases == turn.identity.bases")), of_logs.log_is_an_older_copy_and_another_shard_has_an_unfinished_batch),
-        "Airflow's memory is not asked": _without(identity._unknown_batches, "if told is not None and", "if False and", of_logs.log_is_an_older_copy),
+        "Airflow's memory is not asked": _without(identity._unknown_batches, "told is not None\n", "False\n", of_logs.log_is_an_older_copy),
         "memory is asked after the log": Twin(((turn._look_and_act, "Shard(log, memory, log.newest())", "(lambda newest: Shard(log, airflow.last_planned(), newest))(log.newest())"),), of_logs.another_run_plans_between_the_looks_at_memory_and_log),
         "a batch without records needs no job, whatever it had": _without(entries.Batch.has_records.fget, "any(plan.offsets for plan in self.plans)", "bool(self.plan.offsets)", of_logs.older_log_with_an_unfinished_batch_expires),
         "an attempt's rows are looked for under the newest key": _without(plans._kept_key, "keys[-1] if keys else ", "", of_logs.batch_returns_to_the_table_of_its_first_attempt),
