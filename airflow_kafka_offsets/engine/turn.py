@@ -88,13 +88,16 @@ def _look_and_act(
     identity = log.identity() or begin(request, run, look, log, airflow, memory)
     if identity is None:
         return None
-    turn = Turn(run, look, airflow, Decided(identity), Shard(log, memory, log.newest()))
+    newest = log.newest()
+    if newest is not None and newest.plan.identity > identity.number:
+        return None  # an act came in between, and a batch under it
+    turn = Turn(run, look, airflow, Decided(identity), Shard(log, memory, newest))
     if request.act is not None and not is_done(request.act, request.said, run, log, identity):
         carry_out(turn, request.act)
         return None
-    batch = turn.shard.newest if bound is None else log.existing(bound)
+    batch = newest if bound is None else log.existing(bound)
     if by_window and identity.kind == "window":
-        batch = find_window(request, log, turn.shard.newest)
+        batch = find_window(request, log, newest)
     is_bound = batch is not None and (bound is not None or by_window)
     is_rewrite = not by_window and is_bound and batch is not None and batch.is_committed
     if (ended := _require_same(turn, [] if is_rewrite else [turn.shard])) is not None:

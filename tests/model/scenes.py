@@ -40,6 +40,7 @@ _IN_SEQUENCE = (
     of_acts.act_names_the_output_in_staging,
     of_acts.batch_is_committed_beside_a_reset,
     of_acts.reset_makes_a_large_batch_smaller,
+    of_acts.reset_beside_a_slow_look_at_the_log,
     of_acts.reset_while_a_topic_was_recreated,
     of_acts.reset_of_one_shard_while_another_ones_topic_was_recreated,
     of_acts.reset_beside_a_plan_of_a_topic_that_ends,
@@ -66,6 +67,8 @@ _IN_SEQUENCE = (
     of_logs.log_is_an_older_copy_that_only_the_table_knows,
     of_logs.log_is_lost,
     of_logs.log_is_lost_behind_a_group,
+    of_logs.log_is_lost_behind_rows_that_were_not_committed,
+    of_logs.run_from_before_an_acknowledged_loss_reads_on,
     of_logs.log_is_lost_behind_a_mark_of_another_topic,
     of_logs.log_is_lost_and_nothing_remembers_it,
     of_logs.another_run_plans_between_the_looks_at_memory_and_log,
@@ -81,6 +84,7 @@ _IN_SEQUENCE = (
 _BY_WINDOW = (
     of_batches.log_is_lost_by_window,
     of_batches.topic_is_recreated_between_windows,
+    of_batches.topic_is_recreated_between_windows_of_which_a_later_one_is_faster,
     of_batches.log_is_truncated_below_a_cut,
     of_logs.log_is_an_older_copy_of_an_unfinished_window,
 )

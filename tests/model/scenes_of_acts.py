@@ -75,6 +75,18 @@ def reset_makes_a_large_batch_smaller(s: Scene) -> None:
     s.world.tables.limit = s.world.cap = None
 
 
+def reset_beside_a_slow_look_at_the_log(s: Scene) -> None:
+    """The slow run looks at the identity, and then at a batch that has applied the next one's start."""
+    s.do(s.one)
+    s.more()
+    slow = s.go(s.start(s.other), "list orders/batches")
+    s.do(s.act(reset={"start": "earliest", "allow_duplicates": True}))
+    s.more()
+    s.go(slow)
+    s.do(s.other, "spark", "commit")
+    s.more()
+
+
 def reset_while_a_topic_was_recreated(s: Scene) -> None:
     s.do(s.one)
     s.more(RETURNS)

@@ -157,6 +157,19 @@ def topic_is_recreated_between_windows(s: Scene) -> None:
     s.create(RETURNS, 12, 13, 14)
 
 
+def topic_is_recreated_between_windows_of_which_a_later_one_is_faster(s: Scene) -> None:
+    """The slower one looks at the identity, and then at a batch that the faster one has planned under the next."""
+    s.world.clock = 50
+    s.do(s.one)
+    happenings.delete_topic(s.world, "returns")
+    s.create(RETURNS, 12, 22)
+    slow, fast = (s.world.new_run(name, window=window)[0] for name, window in (("w2", (10, 20)), ("w3", (20, 30))))
+    program = s.go(s.start(slow), "list orders/batches")
+    s.do(fast)
+    s.go(program)
+    s.do(slow, "spark", "commit")
+
+
 def log_is_truncated_below_a_cut(s: Scene) -> None:
     """Records that no window has read get offsets that a window has read."""
     s.do(s.one)

@@ -97,6 +97,33 @@ def log_is_lost_behind_a_group(s: Scene) -> None:
     s.world.deletes = True
 
 
+def log_is_lost_behind_rows_that_were_not_committed(s: Scene) -> None:
+    """The refusal says which rows are to be deleted: of batches behind the marks."""
+    s.with_group()
+    s.do(s.one)
+    s.more()
+    s.do(s.other, "resolve", "spark")
+    happenings.replace_log(s.world, None)
+    s.world.deletes = True
+    people.forget_unknown_rows(s.world, s.do(s.third, "resolve"))
+    s.expect(s.rows() == 15, f"{s.rows()} rows are left of 15 behind the mark")
+
+
+def run_from_before_an_acknowledged_loss_reads_on(s: Scene) -> None:
+    """Its XCom names a batch that no log has any more; the loss of a later one is acknowledged."""
+    s.with_group()
+    s.do(s.one)
+    memory = dict(s.world.pipeline.memory)
+    s.more()
+    s.do(s.other)
+    key = s.world.batches()[-1].plan.key
+    happenings.replace_log(s.world, None)
+    s.do(s.act(after=0, acknowledge={"batch": [key]}), "resolve")
+    s.world.pipeline.memory = memory
+    error = s.do(s.third, "resolve")
+    s.expect(error is None, f"refused: {error}")
+
+
 def log_is_lost_behind_a_mark_of_another_topic(s: Scene) -> None:
     """The topic was re-created while the group was written."""
     s.with_group()
