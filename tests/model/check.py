@@ -31,7 +31,7 @@ class Check:
     """
     :ivar given: the kinds of decisions about each place.
     :ivar live: the batches of the logs that there are; ``identities``: of all logs, also of those that were lost.
-    :ivar place_of: the output of each batch, by its key, of all logs.
+    :ivar place_of: the output of each batch, by its key, as the newest log that has it says.
     """
 
     def __init__(self, world: World) -> None:
@@ -39,7 +39,7 @@ class Check:
         self.given: defaultdict[Place, Counter[str]] = defaultdict(Counter)
         self.spoilt = set(world.spoilt)
         logs = [(pipeline, pipeline.store.objects, True) for pipeline in world.pipelines]
-        logs += [(pipeline, objects, False) for pipeline, objects in world.lost]
+        logs += [(pipeline, objects, False) for pipeline, objects in reversed(world.lost)]  # the newest first
         self.identities: list[Identity] = []
         self.ended: set[str | None] = set()
         self.live: list[tuple[Pipeline, PipelineLog, Batch]] = []
@@ -102,9 +102,8 @@ class Check:
                 self._check_reset(pipeline, batch, identities, int(reset[1]), d.kind == "again")
             elif (
                 d.kind == "again"
-                and body.planned(
-                    d.partition
-                )  # else a topic was re-created between two looks, and nothing of it is read
+                # else a topic was re-created between two looks, and nothing of it is read, or not committed
+                and (batch.is_committed and body.planned(d.partition))
                 and d.partition not in world.truncated
                 and origin not in self.ended | world.unfair
             ):

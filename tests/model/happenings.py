@@ -289,6 +289,8 @@ def replace_log(world: World, copy: dict[str, bytes] | None) -> None:
             is_missing = world.has_reports and batch.plan.key not in world.tables.rows[str(batch.output)]
             if not is_settled or is_missing:
                 _tear(world, batch.plan)
+            else:
+                world.settled[batch.plan.key] = batch.plan
     world.lost.append((pipeline, dict(pipeline.store.objects)))
     pipeline.store.objects.clear()
     pipeline.store.objects.update(copy or {})
@@ -319,9 +321,10 @@ def _positions(world: World) -> Iterator[Offsets]:
 
 
 def _tear(world: World, plan: Plan) -> None:
-    """Half of its rows may be in the table, or those of another plan; an older log cannot tell."""
+    """Half of its rows may be in the table, or those of another plan, in place of rows that an earlier log has
+    committed; an older log cannot tell."""
     world.torn.add(plan.key)
-    world.spoilt |= world.places_of(plan)
+    world.spoilt |= world.places_of(plan) | world.places_of(world.settled.get(plan.key, plan))
 
 
 # ── another environment ───────────────────────────────────────────────────────────────────────────────────────────────

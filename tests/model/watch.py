@@ -65,11 +65,15 @@ def _identity_created(world: World, number: int, identity: Identity) -> None:
             _excuse(world, origin, tp, start.offset)  # no batch has read it: the start is the record
     if (before.cluster_id, identity.cluster_id) == ("X", "Y"):
         world.known = {(world.origins.get(str(at.topic_id), ""), tp) for tp, at in positions.items()}
-        # A topic that was re-created on the old cluster before the migration: nobody can tell.
+        # A topic that was re-created, or its log truncated, on the old cluster, and no run has seen it there: nobody
+        # can tell (AKO-105: run once before the migration).
         for tp, at in positions.items():
             origin, now = world.origins.get(str(at.topic_id)), world.origin(tp)
             if origin != now and not before.is_ended(at):
                 world.unfair |= {str(origin), str(now)}
+            if at.leader_epoch is not None:
+                newer = (row for row in world.records if row[:2] == (origin, tp) and row.epoch > at.leader_epoch)
+                world.spoilt |= {row.place for row in newer if row.offset < at.offset}
 
 
 def _begins(world: World, tp: TopicPartition, origin: str, offset: int, me: Program | None) -> None:

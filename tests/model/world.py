@@ -59,7 +59,8 @@ class World:
     :ivar spoilt: places that may be missing; ``twice``: how much more often a record may be there, as people allow.
     :ivar unfair: origins of topics re-created before a migration, which nobody can notice.
     :ivar named: offsets of the group that people have named.
-    :ivar lost: the objects of logs that were lost. ``copied``: the DAG in another environment.
+    :ivar lost: the objects of logs that were lost; ``settled``: their last plans of batches whose rows were all there.
+    :ivar copied: the DAG in another environment.
     """
 
     def __init__(self, kind: Kind, seed: int, themes: Iterable[str] = ()) -> None:
@@ -110,6 +111,7 @@ class World:
         self.spoilt: set[Place] = set()
         self.deleted: set[Place] = set()
         self.torn: set[str] = set()
+        self.settled: dict[str, Plan] = {}
         self.counted: set[tuple[str, str, Row]] = set()
         self.twice: Counter[Row] = Counter()
         self.unfair: set[str] = set()
