@@ -13,7 +13,7 @@
     … "reset": {"start": "earliest" | "latest" | "group" | "current" | "<time>" | {"orders-3": 4711},
                 "allow_duplicates": true}
     … "skip": ["orders-3:4711"]     (or "orders-3:4711-4720", both ends included)
-    … "window": [from, to]          (no act: which window this run does)
+    … "window": [from, to]          (which window this run does, if it is not that of its data interval)
     … "dry_run": true               (the run prints before → after, and fails)
 
 ``after`` is the number of the identity that the act replaces, so that it is carried out once, whatever is clicked
@@ -42,7 +42,7 @@ from pydantic import (
 from airflow_kafka_offsets.errors import shown
 from airflow_kafka_offsets.kafka_values import OffsetRange, TopicPartition
 from airflow_kafka_offsets.names import dashed_partition, line_of_text, pipeline_name, whole_number
-from airflow_kafka_offsets.times import parse_timestamp_ms
+from airflow_kafka_offsets.times import iso, parse_timestamp_ms
 
 ResetStart = Literal["earliest", "latest", "group", "current"] | int | Mapping[TopicPartition, int]
 WINDOW_EXAMPLE = '{"kafka_offsets": {"window": ["2026-11-20T10:00:00Z", "2026-11-20T11:00:00Z"]}}'
@@ -149,8 +149,6 @@ def parse_conf(said: Any) -> Conf:
     missing = [name for name in ("pipeline", "reason") if conf.is_act and getattr(conf, name) is None]
     if missing:
         raise InvalidConf([f"has an act without {' and '.join(missing)}: give them."])
-    if conf.is_act and conf.window is not None:
-        raise InvalidConf(["has a window beside an act: trigger two runs."])
     return conf
 
 
@@ -167,6 +165,10 @@ def _sentences(error: ValidationError) -> Iterator[str]:
                 yield f"{what}: {problem['msg'].lower()}. An example: {WINDOW_EXAMPLE}."
 
 
-def conf_text(pipeline: str, after: int, **acts: Any) -> str:
-    """A conf to copy."""
-    return json.dumps({"kafka_offsets": {"pipeline": pipeline, "after": after, "reason": "why", **acts}})
+def conf_text(pipeline: str, after: int, window: tuple[int, int] | None = None, **acts: Any) -> str:
+    """A conf to copy.
+
+    :param window: which the act's run is to do, in milliseconds: a run that is triggered may have no data interval.
+    """
+    done = {} if window is None else {"window": [iso(bound) for bound in window]}
+    return json.dumps({"kafka_offsets": {"pipeline": pipeline, "after": after, "reason": "why", **acts, **done}})

@@ -19,30 +19,29 @@ from dataclasses import replace
 from shlex import quote
 from typing import Any
 
-from airflow_kafka_offsets.acts import Acknowledged, Conf, Reset, conf_text
+from airflow_kafka_offsets.acts import Acknowledged, Conf, Reset
 from airflow_kafka_offsets.engine.identity import NO_OUTPUT, Difference, acknowledged_value, differences
 from airflow_kafka_offsets.engine.look import Look
 from airflow_kafka_offsets.engine.state import Decided, Shard, Turn
 from airflow_kafka_offsets.errors import ActRefused, ActStale, OverlappingRun
-from airflow_kafka_offsets.kafka_values import RunKey, TopicPartition
+from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.entries import highest
 from airflow_kafka_offsets.log.identity import Identity, Skip, Start
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.body import Offset
 from airflow_kafka_offsets.request import Request
 
 _LOG = logging.getLogger(__name__)
 
 
-def is_done(act: Conf, said: Mapping[str, Any], run: RunKey, log: PipelineLog, identity: Identity) -> bool:
+def is_done(turn: Turn, act: Conf) -> bool:
     """Whether this DAG run has carried out the act before: a retry, or a clear weeks later.
 
-    :param said: the act as it was written.
     :raises ActStale: the identity that it replaces is not the current one.
     """
+    log, identity = turn.log, turn.identity
     if act.after is not None and identity.number > act.after:
         then = log.identity(act.after + 1)
-        if then is not None and then.is_by(run):
+        if then is not None and then.is_by(turn.run):
             return True
     if act.after != identity.number:
         raise ActStale(
@@ -52,15 +51,14 @@ def is_done(act: Conf, said: Mapping[str, Any], run: RunKey, log: PipelineLog, i
             else "It does not say which identity it replaces.",
             f"See what has changed: kafka-offsets show {quote(log.pipeline_id)} "
             f"--checkpoint-location {quote(log.store.uri)}\n"
-            "If the act is still right, trigger with this conf:\n"
-            + conf_text(log.name, identity.number, **_acts(said)),
+            f"If the act is still right, {turn.way_on(**_acts(turn.request.said))}",
         )
     return False
 
 
 def _acts(said: Mapping[str, Any]) -> dict[str, Any]:
     """The acts of a conf with their reason, for another conf."""
-    return {name: value for name, value in said.items() if name not in ("pipeline", "after", "dry_run")}
+    return {name: value for name, value in said.items() if name in ("reason", "acknowledge", "reset", "skip")}
 
 
 def carry_out(turn: Turn, act: Conf) -> None:
@@ -106,6 +104,8 @@ def decide(turn: Turn, act: Conf, shards: Sequence[Shard]) -> Decided:
     if group is not None and (named.group is not None or (act.reset is not None and act.reset.start == "group")):
         body = replace(body, group={**body.group, **group.value})
     new = _acknowledge(new, named)
+    if named.log and old.kind == "window" and new.windows_from is None:
+        problems.append('a table is adopted from a window on: name "windows_from"; earlier windows are refused then')
     problems += [line for difference in left() for line in difference.lines]
     if act.reset is not None and not problems:
         if named.cluster is not None and not act.reset.allow_duplicates:
@@ -120,7 +120,7 @@ def decide(turn: Turn, act: Conf, shards: Sequence[Shard]) -> Decided:
         if everything:
             acts = _acts(request.said)
             acts["acknowledge"] = {**acts.get("acknowledge", {}), **everything}
-            remedy += f" To acknowledge all that differs:\n{conf_text(turn.log.name, old.number, **acts)}"
+            remedy += f" To acknowledge all that differs, {turn.way_on(**acts)}"
         raise ActRefused(problems, remedy)
     return Decided(new, body)
 
@@ -149,7 +149,7 @@ def _acknowledge(new: Identity, named: Acknowledged) -> Identity:
         batches=tuple(dict.fromkeys((*new.batches, *named.batch))),
         adopted={**new.adopted, **named.log},
         bases=(*new.bases, behind) if behind > new.bases[-1] else new.bases,
-        windows_from=new.windows_from if named.windows_from is None else named.windows_from,
+        windows_from=min((t for t in (new.windows_from, named.windows_from) if t is not None), default=None),
     )
 
 

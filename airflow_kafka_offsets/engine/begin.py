@@ -119,5 +119,5 @@ def _refuse_lost(request: Request, run: RunKey, look: Look, log: PipelineLog, ai
         [*lines, *(f"Batch {clean_text(key)} is known to Airflow." for key in others)],
         "The checkpoint location was lost or changed, or the pipeline or its DAG was renamed. Restore the location or "
         f"the name. To begin a new log after these batches: {rows}; then "
-        f"{ways_on(log.name, 0, run, airflow)(acknowledge=acknowledge)}",
+        f"{ways_on(log.name, 0, run, airflow.ways_past(), request.window)(acknowledge=acknowledge)}",
     )

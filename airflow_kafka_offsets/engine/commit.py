@@ -41,9 +41,10 @@ class Committed:
     figures: dict[str, int]
 
 
-def commit(given: PlanReference, log: PipelineLog, kafka: Cluster) -> Committed:
+def commit(given: PlanReference, log: PipelineLog, kafka: Cluster, ways_past: str = "") -> Committed:
     """Commit the plan that this run gave to Spark.
 
+    :param ways_past: as in :func:`~airflow_kafka_offsets.engine.ways.ways_on`.
     :raises ReadNotVerified: the report does not show that the batch is in the output. Nothing was committed, or the
         batch is committed and a later attempt may still write: the message says which.
     :raises PlanReplaced: the batch has a newer plan, or the identity has changed.
@@ -73,7 +74,7 @@ def commit(given: PlanReference, log: PipelineLog, kafka: Cluster) -> Committed:
             break
         batch = _current(given, log)
     if batch.plan.window is None:
-        mirror(log, kafka, batch, identity)
+        mirror(log, kafka, batch, ways_past, identity)
     return _done(batch)
 
 

@@ -19,7 +19,6 @@ from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.engine.identity import mirror_differences, refusal
 from airflow_kafka_offsets.engine.marks import Mark
 from airflow_kafka_offsets.engine.state import Decided, Shard
-from airflow_kafka_offsets.engine.surroundings import NoAirflow
 from airflow_kafka_offsets.engine.ways import ways_on
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicList
 from airflow_kafka_offsets.log.entries import Batch
@@ -28,10 +27,13 @@ from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.body import is_other_topic
 
 
-def mirror(log: PipelineLog, kafka: Cluster, committed: Batch, identity: Identity | None = None) -> int:
+def mirror(
+    log: PipelineLog, kafka: Cluster, committed: Batch, ways_past: str = "", identity: Identity | None = None
+) -> int:
     """Write the position to the group. Returns how many partitions were written; 0 without a group.
 
     :param committed: a committed batch; later ones are looked for.
+    :param ways_past: as in :func:`~airflow_kafka_offsets.engine.ways.ways_on`.
     :param identity: the current one, where it is known.
     :raises GroupMoved: the group holds offsets that this pipeline did not write; nothing is overwritten.
     :raises CheckpointBehind: the group knows a later batch than the log.
@@ -51,7 +53,7 @@ def mirror(log: PipelineLog, kafka: Cluster, committed: Batch, identity: Identit
         committed = shard.head.committed
         position, decided = log.position_after(committed), Decided(identity)
         if found := mirror_differences(group_id, held, decided, shard):
-            raise refusal(log.name, found, ways_on(log.name, identity.number, committed.plan.by, NoAirflow()))
+            raise refusal(log.name, found, ways_on(log.name, identity.number, committed.plan.by, ways_past))
         own = log.pipeline_id, committed.plan.key
         marks = {id: Mark(*own, id, now.cluster_id).encode() for id in now.topic_ids.values()}
         offsets = {

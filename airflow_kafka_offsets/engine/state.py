@@ -145,7 +145,8 @@ class Turn:
 
     @property
     def way_on(self) -> WayOn:
-        return ways_on(self.log.name, self.identity.number, self.run, self.airflow)
+        ways_past, window = self.airflow.ways_past(), self.request.window
+        return ways_on(self.log.name, self.identity.number, self.run, ways_past, window)
 
     def shards(self) -> list[Shard]:
         """The own shard as it was looked at, and the others now; Airflow's memory is of the own one."""

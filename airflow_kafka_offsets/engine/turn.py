@@ -92,7 +92,7 @@ def _look_and_act(
     if newest is not None and newest.plan.identity > identity.number:
         return None  # an act came in between, and a batch under it
     turn = Turn(run, look, airflow, Decided(identity), Shard(log, memory, newest))
-    if request.act is not None and not is_done(request.act, request.said, run, log, identity):
+    if request.act is not None and not is_done(turn, request.act):
         carry_out(turn, request.act)
         return None
     batch = newest if bound is None else log.existing(bound)
@@ -158,7 +158,7 @@ def _step(turn: Turn, batch: Batch | None, *, is_bound: bool) -> ResolvedBatch |
         return None
     if done.batch.has_records:
         return done
-    commit(done.given(), turn.log, turn.look.kafka)  # it needs no job
+    commit(done.given(), turn.log, turn.look.kafka, turn.airflow.ways_past())  # it needs no job
     return NoBatch(f"{done.summary} It is committed without a Spark job.")
 
 
@@ -177,7 +177,7 @@ def _plan_next(turn: Turn) -> ResolvedBatch | NoBatch | None:
     draft = plan_sequence(turn)
     if not draft.has_news:
         if head.committed is not None:
-            mirror(turn.log, turn.look.kafka, head.committed)
+            mirror(turn.log, turn.look.kafka, head.committed, turn.airflow.ways_past())
         return NoBatch(f"Pipeline {turn.log.pipeline_id}: there is nothing new to read.")
     return _append(turn, first_plan(turn, head.next_number, draft.body, head.committed), None, draft.body)
 

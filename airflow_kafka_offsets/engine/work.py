@@ -42,6 +42,7 @@ class PlanReference:
     :ivar is_retry: an earlier try planned it, without a clear since: its rows count.
     :ivar job: the digest of the job object; ``None``: the job is the user's own.
     :ivar window: ``[start, end)`` in epoch milliseconds; others may be written at the same time. ``None``: in sequence.
+    :ivar identity: the number of the identity that it was planned under.
     """
 
     pipeline: str
@@ -60,6 +61,12 @@ class PlanReference:
     offsets: int = 0
     partitions: int = 0
     window: tuple[int, int] | None = None
+    identity: int = 1
+
+    @property
+    def name(self) -> str:
+        """Of the pipeline, without the shard."""
+        return self.pipeline.partition("/")[0]
 
     @property
     def partition(self) -> str:
@@ -138,6 +145,7 @@ class ResolvedBatch:
             offsets=plan.offsets,
             partitions=plan.partitions,
             window=plan.window,
+            identity=plan.identity,
         )
 
     def arguments(self, bootstrap_servers: str, job: str | None = None) -> list[str]:

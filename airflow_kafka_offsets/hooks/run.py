@@ -119,17 +119,20 @@ class AirflowOf:
         return user
 
     def ways_past(self) -> str:
-        """What would keep a person's run from starting, in sentences; empty: nothing."""
-        task = self.context["task"]
-        words = []
-        if task.dag.max_active_runs == 1:
-            words.append("The DAG runs one at a time (max_active_runs=1): end a run that is running first.")
-        if task.depends_on_past:
-            words.append(
-                "The task has depends_on_past: mark it as success in this run first, or the new run waits for it; its "
-                "batch is not committed by that."
-            )
-        return " ".join(words)
+        return ways_past(self.context["task"])
+
+
+def ways_past(task: Any) -> str:
+    """What would keep a person's run from starting, in sentences; empty: nothing."""
+    words = []
+    if task.dag.max_active_runs == 1:
+        words.append("The DAG runs one at a time (max_active_runs=1): end a run that is running first.")
+    if task.depends_on_past:
+        words.append(
+            "The task has depends_on_past: mark it as success in this run first, or the new run waits for it; its "
+            "batch is not committed by that."
+        )
+    return " ".join(words)
 
 
 @contextmanager

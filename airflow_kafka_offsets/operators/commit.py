@@ -18,7 +18,7 @@ from airflow.providers.common.compat.sdk import AirflowSkipException
 from airflow.sdk import Asset, BaseOperator, XComArg
 
 from airflow_kafka_offsets.errors import InvalidRequest, ReadNotVerified
-from airflow_kafka_offsets.hooks.run import SUMMARY_XCOM, failing_at_once
+from airflow_kafka_offsets.hooks.run import SUMMARY_XCOM, failing_at_once, ways_past
 from airflow_kafka_offsets.operators.lineage import TellsLineage
 from airflow_kafka_offsets.operators.links import PageLink
 
@@ -106,7 +106,7 @@ def commit_batch(plan: Any, context: Any) -> dict[str, Any]:
     given = given_of(plan)
     log, hook = log_of(given), KafkaOffsetsHook(given.kafka_config_id)
     with hook.open_cluster() as cluster, measured_commit(log, given.batch, cluster) as lag:
-        done = commit(given, log, cluster)
+        done = commit(given, log, cluster, ways_past(context["task"]))
     context["ti"].xcom_push(key=SUMMARY_XCOM, value=done.summary)
     _LOG.info(done.summary)
     return {**done.figures, **lag}

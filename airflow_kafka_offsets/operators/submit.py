@@ -50,11 +50,16 @@ _FEW_RECORDS, _FEW_PARTITIONS = 100_000, 1_000
 _NO_RETRY, _OUT_OF_MEMORY = "Error code is: 78.", "Error code is: 3."
 _DEFAULT_OPTIONS, _JAVA_OPTIONS = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
 _EXIT = "-XX:+ExitOnOutOfMemoryError"  # else it may hang, and its task stays running
-_MEMORY = (
-    "The driver may have run out of memory. Give it more (spark.driver.memory), or make the batch smaller: lower "
-    "max_records in the DAG and trigger a run with the conf "
-    '{{"kafka_offsets": {{"pipeline": "{}", "reset": {{"start": "current"}}, "reason": "a smaller batch"}}}}.'
-)
+_MEMORY = "The driver may have run out of memory. Give it more (spark.driver.memory)"
+_SMALLER = "; or make the batch smaller: lower max_records in the DAG, and trigger it with this conf:\n"
+
+
+def _more_memory(given: PlanReference) -> str:
+    from airflow_kafka_offsets.acts import conf_text
+
+    if given.window is not None or given.is_rewrite:
+        return f"{_MEMORY}."
+    return _MEMORY + _SMALLER + conf_text(given.name, given.identity, reset={"start": "current"})
 
 
 class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
@@ -113,7 +118,7 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
                 if _NO_RETRY in str(error):
                     raise AirflowFailException(str(error)) from None
                 if _OUT_OF_MEMORY in str(error):
-                    raise AirflowException(f"{_MEMORY.format(given.pipeline)}\n{error}") from None
+                    raise AirflowException(f"{_more_memory(given)}\n{error}") from None
                 raise
 
     # ── what this worker's Spark lacks ────────────────────────────────────────────────────────────────────────────────

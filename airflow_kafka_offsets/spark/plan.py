@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -68,6 +68,14 @@ class Plan:
     ranges: tuple[Range, ...] = ()
     digest: str = ""
     skips: tuple[Range, ...] = ()
+    resume_from: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def resumes(self) -> Iterator[tuple[str, int, int]]:
+        """Topic, partition and offset from which on this batch and later ones read, also of what this one leaves."""
+        for topic in self.resume_from:
+            for partition, offset in zip(topic["partition"], topic["offset"], strict=True):
+                yield topic["topic"], partition, offset
 
     @property
     def name(self) -> str:
@@ -106,7 +114,8 @@ class Plan:
 
     def conf(self, **act: Any) -> str:
         """The conf of a run by which a person acknowledges something, or skips offsets."""
-        said = {"pipeline": self.name, "after": self.identity, "reason": "why", **act}
+        window = {} if self.window_utc is None else {"window": [bound.isoformat() for bound in self.window_utc]}
+        said = {"pipeline": self.name, "after": self.identity, "reason": "why", **act, **window}
         return f"trigger a run with the conf {json.dumps({'kafka_offsets': said})}"
 
 
@@ -137,6 +146,7 @@ def read_plan(store: Store, folder: str, entry: int) -> Plan:
             ranges=tuple(sorted(_ranges(body["ranges"]))),
             digest=header["ranges"]["sha256"],
             skips=tuple(sorted(_ranges(body["skips"]))),
+            resume_from=body.get("resume_from", ()),
         )
     except (LookupError, TypeError, ValueError) as error:
         cause = f"It is not a plan: {type(error).__name__}: {error}"

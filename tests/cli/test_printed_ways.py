@@ -17,15 +17,16 @@ from typing import Any
 
 import pytest
 
+import airflow_kafka_offsets
 from airflow_kafka_offsets.cli.call import World
 from airflow_kafka_offsets.cli.main import main
-from airflow_kafka_offsets.engine import acts, begin, identity, mirror, sequence, windows
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.kafka_values import CommittedOffset
 from airflow_kafka_offsets.offsets import SpecificOffsets
+from airflow_kafka_offsets.spark.plan import read_plan
 from airflow_kafka_offsets.store.memory import MemoryStore
 from tests.cluster.memory import InMemoryCluster
-from tests.engine.pipeline import HOUR, TOPIC, Pipeline, conf_of, printed_confs, produce, tp
+from tests.engine.pipeline import HOUR, TOPIC, Pipeline, StoreOfDriver, conf_of, printed_confs, produce, tp
 
 Refused = Callable[..., Any]
 """A run of a pipeline that is refused; by window also with a conf."""
@@ -108,12 +109,38 @@ def read_first_hour(pipeline: Pipeline) -> int:
 def lost_log_by_window(pipeline: Pipeline) -> Refused:
     at = read_first_hour(pipeline)
     pipeline.store = MemoryStore()
-    return lambda pipeline, conf=None: pipeline.resolve(want=pipeline.window(at + HOUR, at + 2 * HOUR, conf=conf))
+    return hour_of(at + HOUR, at + 2 * HOUR)
+
+
+def hour_of(start_ms: int, end_ms: int) -> Refused:
+    """A run of a data interval; with a conf, one that a person has triggered, which has none."""
+
+    def run(pipeline: Pipeline, conf: Any = None) -> Any:
+        triggered = {} if conf is None else {"interval": None, "conf": conf}
+        return pipeline.resolve(want=pipeline.window(start_ms, end_ms, **triggered))
+
+    return run
+
+
+def moved_output_by_window(pipeline: Pipeline) -> Refused:
+    at = read_first_hour(pipeline)
+    moved_output(pipeline)
+    return hour_of(at + HOUR, at + 2 * HOUR)
+
+
+def stale_act_by_window(pipeline: Pipeline) -> Refused:
+    """Another person's act was faster."""
+    at = read_first_hour(pipeline)
+    moved_output(pipeline)
+    run = hour_of(at + HOUR, at + 2 * HOUR)
+    first = {**conf_of(1, "windows", acknowledge={"output": pipeline.output}), "window": [at + HOUR, at + 2 * HOUR]}
+    run(pipeline, first)
+    return lambda pipeline, conf=None: run(pipeline, conf or first)
 
 
 def overlapping_window(pipeline: Pipeline) -> Refused:
     at = read_first_hour(pipeline)
-    return lambda pipeline, conf=None: pipeline.resolve(want=pipeline.window(at, at + 2 * HOUR, conf=conf))
+    return hour_of(at, at + 2 * HOUR)
 
 
 def act_without_after(pipeline: Pipeline) -> Refused:
@@ -132,8 +159,8 @@ def other_shards(pipeline: Pipeline) -> Refused:
 
 WAYS = (moved_group, group_moved_while_spark_worked, replaced_cluster, moved_output, moved_output_and_group,
         act_for_less_than_differs, re_created_topic, deleted_records, truncated_log, older_copy, lost_log_with_a_group,
-        lost_log_that_airflow_remembers, lost_log_by_window, overlapping_window, act_without_after, stale_act,
-        other_shards)  # fmt: skip
+        lost_log_that_airflow_remembers, lost_log_by_window, moved_output_by_window, stale_act_by_window,
+        overlapping_window, act_without_after, stale_act, other_shards)  # fmt: skip
 
 
 def refusal(pipeline: Pipeline, way: Callable[[Pipeline], Refused]) -> tuple[Refused, KafkaOffsetsError]:
@@ -178,10 +205,54 @@ def test_what_a_refusal_prints_is_carried_out_as_it_stands(
             capsys.readouterr()
 
 
-def test_each_place_of_a_run_that_prints_a_way_on_is_among_them() -> None:
-    """As the interpreter sees it: the line of each call was run."""
-    modules = (acts, begin, identity, mirror, sequence, windows)
-    missing = {(file, line) for file, lines in map(printing_calls, modules) for line in lines}
+@pytest.mark.parametrize("by_window", [False, True])
+def test_what_a_driver_prints_is_carried_out_as_it_stands(pipeline: Pipeline, *, by_window: bool) -> None:
+    """Drivers print the confs of their plan. The act's run is triggered: it has no data interval."""
+
+    def run(pipeline: Pipeline, conf: Any = None) -> Any:
+        return pipeline.resolve(shard=(0, 2), group_id=None, conf=conf)
+
+    if by_window:
+        at = read_first_hour(pipeline)
+        run = hour_of(at + HOUR, at + 2 * HOUR)
+    for partition in range(3):
+        produce(pipeline.cluster, partition, 5, age_s=90 * 60)
+    work = run(pipeline)
+    plan = read_plan(StoreOfDriver(pipeline), work.log.folder(work.batch.number), 1)
+    adopted = {"log": {"lost": "0000000041-aaaaaaaaaaaa"}, **({"windows_from": at + HOUR} if by_window else {})}
+    others = {"output": "delta:/lake/other"}, {"rows": [work.key]}, adopted
+    for act in ({"skip": [f"{min(work.body.ranges)}:3"]}, *({"acknowledge": other} for other in others)):
+        again, printed = copy.deepcopy(pipeline), plan.conf(**act)
+        conf = json.loads(printed[printed.index("{") :])["kafka_offsets"]
+        again.output = act.get("acknowledge", {}).get("output", again.output)
+        run(again, conf)
+        identity = again.log.identity()
+        assert identity is not None
+        assert identity.act == conf
+
+
+ELSEWHERE = {
+    "operators/submit.py": "test_a_driver_that_ran_out_of_memory_is_retried_and_says_how_the_batch_is_made_smaller",
+    **dict.fromkeys(
+        ("spark/attempts.py", "spark/fates.py", "spark/lost.py", "spark/run.py", "spark/sinks/table.py"),
+        "test_what_a_driver_prints_is_carried_out_as_it_stands",
+    ),
+}
+"""Which tests carry out what is printed where no engine is."""
+MAKERS = {"acts.py", "spark/plan.py"}
+
+
+def test_each_place_that_prints_a_way_on_is_among_them() -> None:
+    """As the interpreter sees it: the line of each call in the engine was run."""
+    package = Path(airflow_kafka_offsets.__file__).parent
+    places = {
+        str(file.relative_to(package)): lines for file in package.rglob("*.py") if (lines := printing_calls(file))
+    }
+    assert {name for name in places if not name.startswith("engine/")} == {*ELSEWHERE} | MAKERS
+    tests = "".join(file.read_text() for file in Path(__file__).parents[1].rglob("test_*.py"))
+    assert [name for name in ELSEWHERE.values() if f"def {name}(" not in tests] == []
+    of_engine = [name for name in places if name.startswith("engine/")]
+    missing = {(str(package / name), line) for name in of_engine for line in places[name]}
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         missing.discard((frame.f_code.co_filename, frame.f_lineno))
@@ -199,18 +270,23 @@ def test_each_place_of_a_run_that_prints_a_way_on_is_among_them() -> None:
     assert sorted(missing) == []
 
 
-def printing_calls(module: Any) -> tuple[str, list[int]]:
+def printing_calls(file: Path) -> list[int]:
     """The lines of calls that make a conf to copy."""
-    file = inspect.getsourcefile(module)
-    assert file is not None
 
     def found() -> Iterator[int]:
-        for node in ast.walk(ast.parse(Path(file).read_text())):
+        for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call):
-                name = node.func
-                if isinstance(name, ast.Call):
-                    name = name.func
-                if isinstance(name, ast.Name) and name.id in ("way_on", "ways_on", "conf_text"):
+                name = node.func.func if isinstance(node.func, ast.Call) else node.func
+                is_of_plan = isinstance(name, ast.Attribute) and name.attr == "conf" and node.keywords
+                called = name.attr if isinstance(name, ast.Attribute) else getattr(name, "id", "")
+                if called in ("way_on", "ways_on", "conf_text") or is_of_plan:
                     yield node.lineno
+            elif (
+                isinstance(node, ast.Constant)
+                and node.value == "kafka_offsets"
+                and "json.dumps" in lines[node.lineno - 1]
+            ):
+                yield node.lineno
 
-    return file, sorted(set(found()))
+    lines = file.read_text().splitlines()
+    return sorted(set(found()))

@@ -103,7 +103,7 @@ class Pipeline:
 
     def window(self, start_ms: int, end_ms: int, **changed: Any) -> Request:
         bounds = {"start": Timestamp(), "end": Timestamp(), "group_id": None}
-        return self.request(interval=(start_ms, end_ms), **{**bounds, **changed})
+        return self.request(**{"interval": (start_ms, end_ms), **bounds, **changed})
 
     def run(self, name: str | None = None) -> RunKey:
         """Each time it is asked for, a run was cleared."""
@@ -174,6 +174,16 @@ class Pipeline:
     def drive(self, work: ResolvedBatch, output: str | None = None, job: str | None = None) -> None:
         """A driver that does all that was planned."""
         self.report(work, self.begin(work, output, job), None, output, job)
+
+
+class StoreOfDriver:
+    """What a driver reads of the engine's store."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.get, self.list = pipeline.store.get, pipeline.store.list
+
+    def put(self, name: str, data: bytes) -> None:
+        raise AssertionError(name)
 
 
 def refused(pipeline: Pipeline, **changed: Any) -> KafkaOffsetsError:

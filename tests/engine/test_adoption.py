@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from airflow_kafka_offsets.engine.work import ResolvedBatch
+from airflow_kafka_offsets.errors import ActRefused, WindowRefused
 from airflow_kafka_offsets.spark.commits import Commits
 from airflow_kafka_offsets.spark.plan import Plan
 from tests.cluster.memory import InMemoryCluster
-from tests.engine.pipeline import Pipeline, conf_of, produce
+from tests.engine.pipeline import HOUR, Pipeline, StoreOfDriver, conf_of, produce
 
 HIGHEST = "0000000041-aaaaaaaaaaaa"
 ADOPTION = {"log": {"lost": HIGHEST}}
-
-
-class StoreOfDriver:
-    """What a driver reads of the engine's store."""
-
-    def __init__(self, pipeline: Pipeline) -> None:
-        self.get, self.list = pipeline.store.get, pipeline.store.list
-
-    def put(self, name: str, data: bytes) -> None:
-        raise AssertionError(name)
 
 
 @pytest.fixture
@@ -82,3 +75,21 @@ def test_a_retry_of_the_acts_run_is_no_older_copy(pipeline: Pipeline, cluster: I
     pipeline.airflow.planned = remembered
     again = pipeline.work("two", conf=conf_of(1, acknowledge=ADOPTION))
     assert again.key == adopted.key
+
+
+def test_by_window_a_table_is_adopted_from_a_window_on(pipeline: Pipeline, cluster: InMemoryCluster) -> None:
+    """Earlier windows may be in it, and no offset tells which."""
+    at = cluster.now_ms
+    cluster.now_ms += 4 * HOUR
+    hours = [at, at + HOUR, at + 2 * HOUR, at + 3 * HOUR]
+
+    def hour(number: int, acknowledge: Any = None) -> object:
+        conf = None if acknowledge is None else conf_of(1, acknowledge=acknowledge)
+        return pipeline.resolve(want=pipeline.window(hours[number], hours[number + 1], conf=conf))
+
+    hour(2)
+    with pytest.raises(ActRefused, match="windows_from"):
+        hour(2, ADOPTION)
+    hour(2, {**ADOPTION, "windows_from": hours[2]})
+    with pytest.raises(WindowRefused, match="a lost log may have written it"):
+        hour(1)

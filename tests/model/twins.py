@@ -101,7 +101,7 @@ TWINS: dict[Kind, dict[str, Twin]] = {
         "a turn takes a batch of a later identity than its own": _without(turn._look_and_act, "newest.plan.identity > identity.number", "False", of_acts.reset_beside_a_slow_look_at_the_log),
         "an act may leave differences": _without(acts.decide, "problems += [line for difference in left() for line in difference.lines]", "pass", of_acts.reset_while_a_topic_was_recreated),
         "an act looks at its own shard only": _without(state.Turn.shards, "for one in logs]", "for one in logs if one is self.log]", of_acts.reset_of_one_shard_while_another_ones_topic_was_recreated),
-        "a conf is carried out by each clear": _without(acts.is_done, "if then is not None and then.is_by(run):\n            return True", "pass\n    return False", of_acts.act_is_clicked_twice_and_cleared),
+        "a conf is carried out by each clear": _without(acts.is_done, "if then is not None and then.is_by(turn.run):\n            return True", "pass\n    return False", of_acts.act_is_clicked_twice_and_cleared),
         "a refused act prints the rest only": _without(acts.decide, '{**acts.get("acknowledge", {}), **everything}', "everything", of_acts.act_names_all_that_differs),
         "the cluster is not compared": _without(identity._cluster, "if then != now and", "if False and", "staging,migration"),
         "the shard count is not compared": _without(identity._other_pipeline, "if shards != identity.shards:", "if False:", "shards"),

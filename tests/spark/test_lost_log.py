@@ -69,10 +69,10 @@ class Deployment:
         self.hours += 1
 
     def run(self, conf: Any = None) -> None:
-        """Resolve, Spark, commit and merge; by window, of the last hour."""
+        """Resolve, Spark, commit and merge; by window, of the last hour. A run that is triggered has no interval."""
         self.runs += 1
         sink, interval = Delta(f"{self.folder}/orders"), None
-        if self.by_window:
+        if self.by_window and conf is None:
             interval = self.began_ms + (self.hours - 1) * HOUR, self.began_ms + self.hours * HOUR
         request = parse_request(self.parameters, RunContext(now_ms(), interval, conf), {}, output_name(sink))
         log = PipelineLog(open_store(str(self.checkpoint)), request.pipeline_id)
@@ -136,7 +136,10 @@ def delete_the_last_batch_and_start_at_the_tables_ends(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["with a group", "without a group", "by window", "another pipeline_id"])
+@pytest.mark.parametrize(
+    "way",
+    ["with a group", "without a group", "by window", "another pipeline_id", "another pipeline_id, without a group"],
+)
 def test_a_table_is_continued_behind_a_lost_log(
     spark: SparkSession,
     broker: KafkaBroker,
@@ -150,7 +153,7 @@ def test_a_table_is_continued_behind_a_lost_log(
     parameters: dict[str, Any] = {"topics": [topic(PARTITIONS)], "pipeline_id": "orders", "start": "earliest"}
     if way == "by window":
         parameters |= {"start": Timestamp(), "end": Timestamp()}
-    elif way != "without a group":
+    elif "without a group" not in way:
         parameters["group_id"] = group
     lake = tmp_path / "lake"
     name = parameters["topics"][0]
@@ -159,23 +162,29 @@ def test_a_table_is_continued_behind_a_lost_log(
     for _ in range(2):
         deployment.produce()
         deployment.run()
-    if way == "another pipeline_id":
+    if way.startswith("another pipeline_id"):
         parameters["pipeline_id"], deployment.airflow.planned = "customers", None
     else:
         deployment.checkpoint = tmp_path / "empty"
         deployment.checkpoint.mkdir()
     deployment.produce()
 
-    with pytest.raises(CheckpointLost) as lost:
-        deployment.run()
-    if "group_id" in parameters:
-        delete_the_rows_behind_the_groups_marks(deployment, str(lost.value))
-    elif way == "without a group":
-        delete_the_last_batch_and_start_at_the_tables_ends(deployment, capsys)
-    else:
-        assert f"rows of windows from {printed(lost.value)['acknowledge']['windows_from']} on" in str(lost.value)
+    conf = None
+    if way != "another pipeline_id, without a group":
+        with pytest.raises(CheckpointLost) as lost:
+            deployment.run()
+        conf = printed(lost.value)
+        if "group_id" in parameters:
+            delete_the_rows_behind_the_groups_marks(deployment, str(lost.value))
+        elif way == "without a group":
+            delete_the_last_batch_and_start_at_the_tables_ends(deployment, capsys)
+        else:
+            assert f"rows of windows from {conf['acknowledge']['windows_from']} on" in str(lost.value)
     with pytest.raises(OtherOutput) as other:
-        deployment.run(printed(lost.value))
+        deployment.run(conf)
+    if deletion := re.search(r"(DELETE FROM .+); then ", str(other.value)):
+        spark.sql(deletion[1])
+    assert (deletion is not None) == (conf is None), str(other.value)
     deployment.run(printed(other.value))
     deployment.produce()
     deployment.run()

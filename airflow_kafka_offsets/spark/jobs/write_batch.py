@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark.batch import Batch
-from airflow_kafka_offsets.spark.errors import InvalidJob
+from airflow_kafka_offsets.spark.errors import InvalidJob, OtherOutput
 from airflow_kafka_offsets.spark.jobs.program import run
 from airflow_kafka_offsets.spark.run import open_work, write_work
 from airflow_kafka_offsets.spark.sinks import entity_table, sink_of
@@ -32,9 +32,14 @@ def write_batch(spark: SparkSession, argv: Sequence[str] | None = None, store: S
     if work.job is None:
         remedy = "Give kafka_spark_batch a sink, or run an application of your own"
         raise InvalidJob("Cannot write the batch", "The arguments have no --job", remedy)
+    sink = sink_of(work.job)
     if (merge := work.job.get("merge")) is not None:  # a table to adopt: its keys are before this batch's
-        entity_table(merge).check(spark, work.plan)
-    return write_work(work, sink_of(work.job))
+        try:
+            entity_table(merge).check(spark, work.plan)
+        except OtherOutput:
+            sink.check(spark, work.plan)  # its refusal says which rows are read again
+            raise
+    return write_work(work, sink)
 
 
 if __name__ == "__main__":

@@ -252,10 +252,16 @@ class TableSink(Sink):
         cause = f"It is the table of pipeline {found[PIPELINE]!r}, and this is pipeline {own[PIPELINE]!r}"
         if found[PIPELINE] == own[PIPELINE]:
             cause = f"It is the table of the log {found[LOG]}, and this is {own[LOG]}: another checkpoint location"
-        highest = spark.table(self.name).agg(f.max(BATCH_COLUMN)).collect()[0][0] or "0"
-        adopted = {"log": {found[LOG]: highest}}
+        table, first = spark.table(self.name), ""
+        highest = table.agg(f.max(BATCH_COLUMN)).collect()[0][0] or "0"
+        adopted: dict[str, Any] = {"log": {found[LOG]: highest}}
+        if plan.window_utc is not None:
+            adopted["windows_from"] = plan.window_utc[0].isoformat()
+        if not self.role and (again := _read_again(table, plan)):
+            cause += "; it has rows of records that are read again"
+            first = f"DELETE FROM {self.name} WHERE {again}; then "
         remedy = "Write to a table of its own; or, if nothing else writes to it any more, adopt it"
-        raise OtherOutput(what, cause, f"{remedy}: {plan.conf(acknowledge=adopted)}")
+        raise OtherOutput(what, cause, f"{remedy}: {first}{plan.conf(acknowledge=adopted)}")
 
     def _fitted(self, rows: DataFrame, table: StructType) -> DataFrame:
         """The rows with the table's columns and types. Before, it gets what it lacks, if it may.
@@ -276,6 +282,17 @@ class TableSink(Sink):
             remedy = 'CAST in Rows(select=…), or let the sink add columns: evolve="add"'
             raise InvalidJob(f"Cannot write the rows to {self.output}", "; ".join(lost), remedy)
         return rows.to(self.fitting(rows, table))
+
+
+def _read_again(table: DataFrame, plan: Plan) -> str:
+    """In SQL, which rows are of records that this batch or a later one reads; empty: none."""
+    newest = table.groupBy("topic", "partition").agg(f.max("offset").alias("newest")).collect()
+    last = {(row["topic"], row["partition"]): row["newest"] for row in newest}
+    return " OR ".join(
+        f"topic = '{topic}' AND partition = {partition} AND offset >= {offset}"
+        for topic, partition, offset in plan.resumes
+        if last.get((topic, partition), -1) >= offset
+    )
 
 
 def _pairs(properties: Mapping[str, str]) -> str:
