@@ -153,11 +153,12 @@ class Check:
         epochs = {tp: r.leader_epoch or 0 for tp, r in world.body_of(plan, pipeline.store).ranges.items()}
         records = world.records.keys() - world.hidden - world.compacted - world.destroyed
         readable = {r.place for r in records if r.epoch <= epochs.get(r.partition, 0)}  # as the log was when planned
-        rows = table.get(key, [])
-        if rows and not {row.origin for row in rows} & ({place[0] for place in places} | self._origins()):
+        rows, known = table.get(key, []), {place[0] for place in places} | self._origins()
+        if gone := {row.partition for row in rows if row.origin not in known}:
             world.counts["read from a topic that was re-created and deleted again"] += 1
             self.spoilt |= places  # docs/exactly-once.md, *Its limits*: nobody sees that it was another one
-            return
+            places = {place for place in places if place[1] not in gone}
+            rows = [row for row in rows if row.partition not in gone]
         found = {row.place for row in rows}
         missing = (places & readable) - found
         if found - places or (missing and (found or not missing <= self.spoilt)):
@@ -252,7 +253,7 @@ class Check:
             if row not in world.records or row in world.hidden:
                 self._wrong(f"{row} is no record that a reader has")
                 return
-            if times > 1 + self.given[row.place]["again"] + world.twice[row]:
+            if times > 1 + self.given[row.place]["again"] + world.twice[row] and not self._is_truncated_and_gone(row):
                 self._wrong(f"{row} is there {times} times")
                 return
             first = world.before_first.get(row[:2], 0)
@@ -280,15 +281,18 @@ class Check:
                 is_wanted = row[:2] in world.known and row.offset >= world.started.get(row[:2], 10**9)
             else:
                 is_wanted = row[:2] in world.known and world.records[row] >= first_time
-            # The log was truncated after the batch was read, and retention took what followed before anybody looked.
-            gone = (
-                world.origin(row.partition) == row.origin
-                and row.offset < world.kafka.log_of(row.partition).log_start_offset
-            )
             was_read = row.place in places or self._is_below_an_older_cut(row)
-            if is_wanted and not (row.partition in world.truncated and was_read and gone):
+            if is_wanted and not (was_read and self._is_truncated_and_gone(row)):
                 self._wrong(f"{row} is in no table, and nobody gave it up")
                 return
+
+    def _is_truncated_and_gone(self, row: Row) -> bool:
+        """The log was truncated, and then retention took the record (docs/exactly-once.md, *Its limits*): nobody sees
+        that a batch was read before or after the truncation."""
+        world = self.world
+        if row.partition not in world.truncated or world.origin(row.partition) != row.origin:
+            return False
+        return row.offset < world.kafka.log_of(row.partition).log_start_offset
 
     def _is_below_an_older_cut(self, row: Row) -> bool:
         """By window: a cut was behind it, in the log as it was before it was truncated."""

@@ -344,7 +344,7 @@ class World:
             case _:
                 self.alive.discard(run.name)
                 if isinstance(program.error, WindowRefused) and "overlaps" in program.error.cause and run.window:
-                    windows = {batch.first_plan.window for batch in self.batches()}
+                    windows = {batch.first_plan.window for batch in self.batches(run.pipeline)}
                     if tuple(T0 + t * UNIT_MS for t in run.window) in windows:
                         self.bad.append(f"window {run.window} is refused to a run, and it is planned")
                 if self.is_ending or self.rnd.random() < 0.5:
