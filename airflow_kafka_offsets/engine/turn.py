@@ -209,9 +209,12 @@ def _continue(turn: Turn, batch: Batch) -> ResolvedBatch | None:
     if not differs and gone == "expired" and plan.require_report and verify(batch, body, turn.log.report).is_verified:
         return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=False)
     if differs or gone:
+        why = "the identity has changed" if differs else f"its records are gone ({gone})"
+        _LOG.info("%s is planned again: %s.", batch, why)
         body = plan_sequence(turn).body if plan.window is None else replan_window(turn, batch)
         return _append(turn, later_plan(turn, batch, body), batch, body)
     if plan.by != turn.run:
+        _LOG.info("%s is taken over from run %s.", batch, plan.by)
         return _append(turn, replace(plan, by=turn.run, at_ms=turn.request.now_ms), batch, body)
     is_retry = turn.run.retries(plan.by)
     return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=batch.has_records, is_retry=is_retry)
@@ -232,6 +235,7 @@ def _write_again(turn: Turn, batch: Batch) -> ResolvedBatch | NoBatch | None:
     is_elsewhere = is_moved or plan.output != identity.output
     if gone or is_elsewhere:
         return _heal_or_leave(turn, batch, body, is_elsewhere=is_elsewhere)
+    _LOG.info("%s is committed, and is rewritten.", batch)
     return _append(turn, rewritten(turn, plan), batch, body)
 
 

@@ -15,6 +15,7 @@ commits, everything after them, and every batch that is unfinished, being rewrit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
@@ -32,6 +33,17 @@ class Cleaned:
     objects: int
 
 
+class _Done(NamedTuple):
+    """
+    :ivar objects: how many were removed.
+    :ivar state: ``young``: committed too lately; ``left``: unfinished, being rewritten, or not verified.
+    """
+
+    number: int
+    objects: int
+    state: Literal["young", "left", "clean"]
+
+
 def clean(log: PipelineLog, before_ms: int, *, execute: bool) -> Cleaned:
     """Clean the batches whose last commit is older than ``before_ms``. Those that were cleaned before are not read.
 
@@ -44,22 +56,23 @@ def clean(log: PipelineLog, before_ms: int, *, execute: bool) -> Cleaned:
         kept += log.existing(number).is_committed
         number -= 1
 
-    def clean_batch(batch: Batch) -> tuple[int, int, bool]:
-        """Its number, how many of its objects were removed, and whether nothing is left to clean."""
-        is_old = batch.is_closed and batch.commits[-1].at_ms < before_ms
-        if not is_old or not (batch.is_cleaned or _is_verified(log, batch)):
-            return batch.number, 0, False
+    def clean_batch(batch: Batch) -> _Done:
+        if batch.is_closed and batch.commits[-1].at_ms >= before_ms:
+            return _Done(batch.number, 0, "young")
+        if not batch.is_closed or not (batch.is_cleaned or _is_verified(log, batch)):
+            return _Done(batch.number, 0, "left")
         names = _names(log, batch)
-        is_done = not names or not execute or _remove(log, batch, names)
-        return batch.number, len(names) if is_done else 0, is_done
+        if names and execute and not _remove(log, batch, names):
+            return _Done(batch.number, 0, "left")
+        return _Done(batch.number, len(names), "clean")
 
-    begin = log.cleaned_up_to() + 1
-    done = list(log.read_each(range(begin, number + 1), clean_batch))
-    up_to = next((batch for batch, _, is_clean in done if not is_clean), number + 1) - 1
-    if execute and up_to >= begin:
-        log.note_cleaned(up_to)
-    cleaned = [(batch, objects) for batch, objects, _ in done if objects]
-    return Cleaned(tuple(batch for batch, _ in cleaned), sum(objects for _, objects in cleaned))
+    up_to, left = log.cleaned()
+    done = list(log.read_each([*left, *range(up_to + 1, number + 1)], clean_batch))
+    end = min((one.number for one in done if one.state == "young"), default=number + 1)
+    if execute and end > up_to + 1:
+        log.note_cleaned(end - 1, [one.number for one in done if one.state == "left" and one.number < end])
+    cleaned = [one for one in done if one.objects]
+    return Cleaned(tuple(one.number for one in cleaned), sum(one.objects for one in cleaned))
 
 
 def _is_verified(log: PipelineLog, batch: Batch) -> bool:

@@ -290,14 +290,16 @@ class PipelineLog:
         """Say which batch has a window, once."""
         return self._name(self._window(window), number)
 
-    def cleaned_up_to(self) -> int:
-        """The number up to which all batches are cleaned."""
+    def cleaned(self) -> tuple[int, list[int]]:
+        """The number up to which all batches are cleaned, and which of them could not be."""
         names = self.store.list(f"{self._own}/cleaned")
-        return max((int(match[1]) for match in map(_ENTRY.fullmatch, names) if match), default=0)
+        up_to = max((int(match[1]) for match in map(_ENTRY.fullmatch, names) if match), default=0)
+        found = read_object(self.store, f"{self._own}/cleaned/{up_to}.json") if up_to else None
+        return (0, []) if found is None else (up_to, found["left"])
 
-    def note_cleaned(self, number: int) -> None:
-        """It decides nothing: the next cleaning begins behind it."""
-        create_object(self.store, f"{self._own}/cleaned/{number}.json", {"version": 1, "batch": number})
+    def note_cleaned(self, number: int, left: list[int]) -> None:
+        """It decides nothing: the next cleaning begins behind it, and with what is left."""
+        create_object(self.store, f"{self._own}/cleaned/{number}.json", {"version": 1, "left": left})
 
     def _run(self, run: RunKey) -> str:
         names = "/".join(map(safe_name, (run.dag_id, run.run_id, run.task_id)))

@@ -38,6 +38,7 @@ from airflow_kafka_offsets import (
     kafka_spark_batch,
 )
 from airflow_kafka_offsets.errors import InvalidRequest
+from airflow_kafka_offsets.hooks.run import ways_past
 from airflow_kafka_offsets.operators.resolve import formats_of
 from airflow_kafka_offsets.rows.job import job_object
 from testbed.airflow_versions import DagSerialization
@@ -309,3 +310,18 @@ def test_a_setting_turns_the_tabs_off_and_leaves_the_page(tmp_path: Path, settin
         "print(len(one['external_views']), len(one['fastapi_apps']))"
     )
     assert run_python(tmp_path, "-c", code, **setting).splitlines()[-1] == f"{tabs} 1"
+
+
+@pytest.mark.parametrize(
+    ("of_dag", "of_task", "expected"),
+    [
+        ({}, {}, ""),
+        ({"max_active_runs": 1}, {}, "max_active_runs=1"),
+        ({}, {"depends_on_past": True}, "mark it as success"),
+    ],
+)
+def test_what_would_hold_back_a_persons_run_is_said(of_dag: Any, of_task: Any, expected: str) -> None:
+    with DAG("held", schedule=None, **of_dag):
+        resolve = ResolveStartupOffsetsOperator(task_id="resolve", topics=["a"], start="earliest", **of_task)
+    assert (ways_past(resolve) == "") == (expected == "")
+    assert expected in ways_past(resolve)

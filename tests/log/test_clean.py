@@ -45,7 +45,7 @@ def test_the_ranges_go_first_and_the_headers_stay(log: PipelineLog) -> None:
     assert log.store.names[0] == body
     assert log.store.list(log.folder(1)) == ["1.json", "2.json"]
     assert clean(log, 10, execute=True).batches == ()
-    assert log.cleaned_up_to() == 1
+    assert log.cleaned() == (1, [])
 
 
 def test_what_was_cleaned_before_is_not_read_again(log: PipelineLog) -> None:
@@ -55,6 +55,20 @@ def test_what_was_cleaned_before_is_not_read_again(log: PipelineLog) -> None:
         log.append(number, 2, commit(A))
     log.store.objects.pop(f"{log.folder(1)}/1.json")  # it would be missed
     assert clean(log, 10, execute=True).batches == (2, 3)
+
+
+def test_a_batch_that_cannot_be_cleaned_has_no_later_ones_read_again(log: PipelineLog) -> None:
+    """One that was never finished is looked at each time, until it is."""
+    body = log.write_body(4, 1, BODY)
+    log.append(4, 1, plan(number=4, require_report=False, ranges=body))
+    for number in (5, 6, 7):
+        log.append(number, 1, plan(number=number, require_report=False, ranges=log.write_body(number, 1, BODY)))
+        log.append(number, 2, commit(A))
+    assert clean(log, 10, execute=True).batches == (1, 2, 3, 5)
+    log.store.objects.pop(f"{log.folder(5)}/1.json")  # it would be missed
+    assert clean(log, 10, execute=True).batches == ()
+    log.append(4, 2, commit(A))
+    assert clean(log, 10, execute=True).batches == (4,)
 
 
 def test_a_batch_that_is_written_again_while_it_is_cleaned_keeps_its_ranges(

@@ -125,9 +125,11 @@ def test_a_store_that_accepts_a_name_twice_is_refused(log: PipelineLog) -> None:
     careless.create_identity(identity)
     with pytest.raises(StoreUnavailable, match="a second create of one name succeeded"):
         careless.probe(identity)
-    careless.store.list = lambda folder: []  # type: ignore[method-assign]
     assert log.create_identity(replace(identity, ranges=log.write_identity_body(1, IdentityBody())))
     log.probe(identity)
+    log.store.list = lambda folder: []  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable, match="it was just created, and is not listed"):
+        log.probe(identity)
 
 
 def test_pipelines_and_shards_have_folders_of_their_own() -> None:
