@@ -142,6 +142,11 @@ def test_the_group_and_the_one_task_are_the_same_pipeline(one: Orders) -> None:
         one.produce(3)
         assert one.run().state == "success"
     assert (one.is_exact(), one.committed, len(one.rows)) == (True, {0: 12}, 4)
+    runs = STORE / one.topic / "runs"
+    bound = sorted(file.relative_to(runs).parts for file in runs.rglob("*.json"))
+    assert [(dag_id, names) for dag_id, _, *names in bound] == [
+        (dag_id, ["orders", "-1.json"]) for dag_id in ("batch", "batch", "one", "one")
+    ]  # so that a run of the group, cleared when the DAG has one task, finds its batch
 
 
 def test_a_run_that_was_begun_by_the_group_is_finished_by_the_one_task(one: Orders) -> None:
@@ -164,6 +169,32 @@ def test_mapped_shards_share_a_pipeline_and_a_template_gives_mapped_topics_one_e
     assert run.states("topics") == ["success"] * 2
     assert [(STORE / f"{one.topic}-{name}" / "pipeline").exists() for name in "bc"] == [True] * 2
     assert (one.is_exact(), one.committed) == (True, {0: 4})
+
+    one.produce(4)
+    first = one.produced - 4
+    reset = {"start": {f"{one.topic}-0": 6}}
+    act = one.run({"pipeline": one.topic, "after": 1, "reason": "why", "reset": reset})
+    assert sorted(act.states("orders")) == ["skipped", "success"]
+    assert act.states("topics") == ["skipped"] * 2  # other pipelines run as usual
+    assert [value for values in one.rows.values() for value in values if value >= first] == [first + 2, first + 3]
+    assert one.committed == {0: 8}
+
+
+def test_a_dry_run_says_what_the_act_would_change_and_the_act_says_it_again(one: Orders, said: Any, xcom: Any) -> None:
+    one.produce(5)
+    assert one.run().state == "success"
+    reset = {"start": {f"{one.topic}-0": 7}}
+    act = {"pipeline": one.topic, "after": 1, "reason": "why", "reset": reset}
+    one.produce(3)
+    tried = one.run({**act, "dry_run": True})
+    assert ends(tried) == [("orders", "failed", 1)]
+    change = f"{one.topic}-0: 5 → 7, skipped 2 (reset, identity 2)"
+    assert change in said()
+    assert (jobs(one), one.committed) == (1, {0: 5})
+
+    done = one.run(act)
+    assert (done.state, one.committed) == ("success", {0: 8})
+    assert xcom("one", done, "orders", "act") == [change]
 
 
 def test_by_window_it_waits_deferred_until_the_window_is_complete(one: Orders, said: Any) -> None:
