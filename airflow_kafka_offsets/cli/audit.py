@@ -41,7 +41,7 @@ _WHAT = "What to audit? Give PIPELINE, or --table and its columns, or @FILE, the
 def audit(call: Call) -> Answer:
     """Decisions and totals of a pipeline; or the offsets of a table.
 
-    Of any table: --table prints a query for its offsets; columns are SQL over the table, named t. Save the answer as
+    For any table, --table prints a query for its offsets; columns are SQL over the table, named t. Save the answer as
     CSV or JSON. audit @FILE asks Kafka about its gaps; audit PIPELINE @FILE compares it with the log. Exit status 1 if
     records are lost or doubled, or if table and log disagree.
     """

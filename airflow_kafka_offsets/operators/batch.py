@@ -56,7 +56,7 @@ class KafkaSparkBatchOperator(ResolveStartupOffsetsOperator):
     :param spark_connect: a connection to a Spark Connect server (``"spark_connect_default"``): no JVM is started. Where
         it is a template that renders to nothing, the job is submitted.
     :param merge: an entity table that committed batches are merged into: ``Merge("lake.customers", keys=["id"])``.
-    :param partitions: as of ``CommitOffsetsOperator``.
+    :param partitions: as in ``CommitOffsetsOperator``.
     :param sensor: arguments of the sensor that waits by window (``idle_timeout``, ``poke_interval``, …), or in sequence
         for the topics, where it is given; ``False``: do not wait.
     :param wait_timeout: how long to wait for the window; default: ``idle_timeout`` and ten minutes.

@@ -34,7 +34,7 @@ class _BehindTheCommit(BatchTask, BaseOperator):
 
     Each asset of ``outlets`` gets an event whose extra has the ``batch_key``.
 
-    :param partitions: as of ``CommitOffsetsOperator``.
+    :param partitions: as in ``CommitOffsetsOperator``.
     """
 
     def __init__(self, *, partitions: bool = False, **kwargs: Any) -> None:
@@ -60,7 +60,7 @@ class _BehindTheCommit(BatchTask, BaseOperator):
 class MergeOperator(_BehindTheCommit, SparkSubmitBatchOperator):
     """``SparkSubmitBatchOperator`` behind the commit.
 
-    :param fast_start: as of ``SparkSubmitBatchOperator``; off, because an entity table may be large.
+    :param fast_start: as in ``SparkSubmitBatchOperator``; off, because an entity table may be large.
     """
 
     def __init__(self, *, plan: Mapping[str, Any] | Any, fast_start: bool = False, **kwargs: Any) -> None:

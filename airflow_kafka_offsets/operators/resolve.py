@@ -80,7 +80,7 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
     :param exclude: partitions that keep their position and are not read: ``["orders-3"]``.
     :param shard: ``(i, n)``: the partitions that Flink's assigner gives to subtask ``i`` of ``n``, as a pipeline of
         their own.
-    :param filter_restored_partitions: leave out topics that are no longer subscribed to, as Flink does.
+    :param filter_restored_partitions: ignore topics that are no longer subscribed to, as Flink does.
     :param require_report: ``False`` for jobs that write no report: they are trusted to have read if their task
         succeeded.
     :param pipeline_id: the name of the log of batches; default: ``<dag_id>.<task_id>``. Mapped tasks need one, such as

@@ -70,7 +70,7 @@ def kafka_spark_batch(
         with its ``application_args``.
     :param before_commit: tasks between Spark and the commit that must succeed, such as a quality check. If one is
         skipped, the commit fails.
-    :param outlets: assets that the last task publishes. :param partitions: as of ``CommitOffsetsOperator``.
+    :param outlets: assets that the last task publishes. :param partitions: as in ``CommitOffsetsOperator``.
     :param sensor: arguments of the sensor (``timeout``, ``idle_timeout``, …); ``False``: no sensor. By window it waits
         until the window is complete, else until the topics exist.
     :param default_args: of the tasks, after those of the DAG and of parent groups.

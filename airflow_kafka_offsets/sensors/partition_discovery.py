@@ -23,7 +23,7 @@ class PartitionDiscoverySensor(WaitingSensor):
 
     XCom ``return_value``: how many partitions each topic has, ``{"orders": 6}``.
 
-    :param topics: as of ``ResolveStartupOffsetsOperator``.
+    :param topics: as in ``ResolveStartupOffsetsOperator``.
     :param min_partitions: how many partitions each topic must have, where ``topics`` does not name them.
     :param kafka_config_id: a ``kafka`` connection.
     :raises InvalidRequest: when the DAG is parsed.

@@ -32,7 +32,7 @@ class WindowCompleteSensor(WaitingSensor):
 
     XCom ``return_value``: the window's end and the partitions that were idle, ``{"end_ms": …, "idle": ["orders-1"]}``.
 
-    :param topics: as of ``ResolveStartupOffsetsOperator``.
+    :param topics: as in ``ResolveStartupOffsetsOperator``.
     :param end: the window's end, exclusive; default: the end of the run's data interval.
     :param idle_timeout: how long to wait for an idle partition, after the window's end and the partition's last new
         record: seconds or a ``timedelta``. Default: five minutes.

@@ -59,7 +59,7 @@ class KafkaLagTrigger(StoredTrigger, BaseEventTrigger):
 
     :param pipeline_id: measure from this pipeline's position, over the partitions that it reads. A pipeline without a
         run gets its first one.
-    :param topics: without ``pipeline_id``: as of ``ResolveStartupOffsetsOperator``.
+    :param topics: without ``pipeline_id``: as in ``ResolveStartupOffsetsOperator``.
     :param group_id: without ``pipeline_id``: measure from the committed offsets of this group.
     :param min_records: fire if this many records are unread.
     :param max_age: fire also if an unread record is older: seconds or a ``timedelta``.

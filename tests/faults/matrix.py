@@ -207,7 +207,7 @@ ROWS = (
     ),
     Row(
         "commit-before-group",
-        "The worker is killed after the batch is committed, before its position is in the group, and the merge",
+        "The worker is killed after the batch is committed, before the group and the merge",
         lose_worker("after", r"/2\.json", there=COMMIT, absent="batches/*/*/3.json"),
         dags=(GROUP, WITH_MERGE),
     ),
