@@ -238,7 +238,9 @@ def roll_back(world: World) -> None:
     if any(now[key] != rows for key, rows in then.items() if key in now) or then.keys() - now.keys():
         return  # rows of an earlier attempt of a key: not noticed, as STATE.md says
     world.counts["rolled back"] += 1
-    known = {batch.plan.key for pipeline in world.pipelines for batch in world.batches(pipeline)}
+    batches = [batch for pipeline in world.pipelines for batch in world.batches(pipeline)]
+    known = {batch.plan.key for batch in batches}
+    world.looked_before |= {batch.plan.key for batch in batches if batch.is_committed}
     for key in now.keys() - then.keys() - known:  # of a log that was lost: nothing looks for it
         world.spoilt |= {row.place for row in now[key]}
     world.tables.rows[output] = dict(then)

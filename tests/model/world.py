@@ -60,6 +60,7 @@ class World:
     :ivar unfair: origins of topics re-created before a migration, which nobody can notice.
     :ivar named: offsets of the group that people have named.
     :ivar lost: the objects of logs that were lost; ``settled``: their last plans of batches whose rows were all there.
+    :ivar looked_before: keys of batches whose drivers have looked before a table was rolled back.
     :ivar copied: the DAG in another environment.
     """
 
@@ -111,6 +112,7 @@ class World:
         self.spoilt: set[Place] = set()
         self.deleted: set[Place] = set()
         self.torn: set[str] = set()
+        self.looked_before: set[str] = set()
         self.settled: dict[str, Plan] = {}
         self.counted: set[tuple[str, str, Row]] = set()
         self.twice: Counter[Row] = Counter()
