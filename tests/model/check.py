@@ -32,6 +32,7 @@ class Check:
     :ivar given: the kinds of decisions about each place.
     :ivar live: the batches of the logs that there are; ``identities``: of all logs, also of those that were lost.
     :ivar place_of: the output of each batch, by its key, as the newest log that has it says.
+    :ivar of_lost_logs: rows of batches that no log has any more, in an output that a person has left.
     """
 
     def __init__(self, world: World) -> None:
@@ -44,6 +45,7 @@ class Check:
         self.ended: set[str | None] = set()
         self.live: list[tuple[Pipeline, PipelineLog, Batch]] = []
         self.place_of: dict[str, str] = {}
+        self.of_lost_logs: set[Row] = set()
         for pipeline, objects, is_live in logs:
             store = MemoryStore()
             store.objects = dict(objects)
@@ -211,15 +213,16 @@ class Check:
             for p, _, b in self.live
             if b.is_committed and not (b.is_closed and (world.has_reports or self._is_done(b)))
         }
-        left = {i.output for i in self.identities[:-1]}
+        left, live = {i.output for i in self.identities[:-1]}, {b.plan.key for _, _, b in self.live}
+        now = {identities_in(p.store.objects, p.name)[-1].output for p, _, _ in self.live}
         for output, keys in world.tables.rows.items():
             for key, rows in keys.items():
-                if self.place_of.get(key, output) != output and output in left:
-                    world.counts["old rows"] += 1
+                if output in left and key not in live and output not in now:
+                    self.of_lost_logs |= set(rows)
+                elif output not in left or self.place_of.get(key, output) == output:
+                    found.update(self._of_planned_logs(*rewritten[key], rows) if key in rewritten else rows)
                     continue
-                if key in rewritten:
-                    rows = self._of_planned_logs(*rewritten[key], rows)
-                found.update(rows)
+                world.counts["old rows"] += 1
         return found
 
     def _of_planned_logs(self, pipeline: Pipeline, batch: Batch, rows: list[Row]) -> list[Row]:
@@ -268,7 +271,9 @@ class Check:
         first_ms = min((b.first_plan.window[0] for _, _, b in self.live if b.first_plan.window), default=0)
         first_time = (first_ms - T0) // UNIT_MS
         places = {row.place for row in found}
-        for row in sorted(world.records.keys() - found.keys() - world.hidden - world.compacted - world.destroyed):
+        for row in sorted(
+            world.records.keys() - found.keys() - self.of_lost_logs - world.hidden - world.compacted - world.destroyed
+        ):
             if (
                 row.origin in staging
                 or row.origin in self.ended
