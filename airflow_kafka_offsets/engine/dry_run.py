@@ -61,10 +61,13 @@ def resolve_and_compare(
 
 def _lines(before: Offsets, done: ResolvedBatch) -> Iterator[str]:
     decisions = grouped((d.partition, d) for d in done.body.decisions)
+    identity = done.log.identity(done.batch.plan.identity)
     for tp in sorted({*before, *done.body.ranges, *decisions}):
         was = str(before[tp].offset) if tp in before else "new"
         at = done.body.ranges[tp].start if tp in done.body.ranges else None
         now = str(at) if at is not None else "not read"
+        if tp in before and at is not None and identity is not None and identity.is_ended(before[tp]):
+            now += " of the re-created topic"
         why = "".join(
             f", {d.effect} {'?' if d.end is None else d.end - d.start} ({d.by})" for d in decisions.get(tp, [])
         )

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.errors import (
     KafkaOffsetsError,
     OverlappingRun,
 )
-from airflow_kafka_offsets.kafka_values import CommittedOffset, RunKey
+from airflow_kafka_offsets.kafka_values import CommittedOffset, RunKey, TopicList
 from airflow_kafka_offsets.log.identity import IdentityBody, Start
 from airflow_kafka_offsets.request import RunContext, parse_request
 from tests.cluster.memory import InMemoryCluster
@@ -247,6 +247,18 @@ def test_a_dry_run_prints_before_and_after_and_writes_nothing(cluster: InMemoryC
     )
     assert changes.lines == ["orders-0: 10 → 4, read again 6 (reset, identity 2)"]
     assert pipeline.store.objects == before
+
+
+def test_a_re_created_topic_is_said_to_be_read_from_its_start(cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+    """Also where nothing unread of the former one was lost."""
+    produce(cluster, 0, 5)
+    pipeline.whole_run()
+    (former,) = cluster.describe(TopicList((TOPIC,))).topic_ids.values()
+    cluster.recreate_topic(TOPIC)
+    produce(cluster, 0, 3)
+    request = pipeline.request(conf=conf_of(1, acknowledge={"topic": {TOPIC: former}}))
+    changes = resolve_and_compare(request, pipeline.run("b"), pipeline.log, cluster, pipeline.airflow, dry=True)
+    assert "orders-0: 5 → 0 of the re-created topic" in changes.lines
 
 
 def test_a_partition_that_is_not_read_any_more_and_a_new_one_are_said_to_be(

@@ -14,6 +14,7 @@ from tests.model.world import Kind
 _BOTH: tuple[Callable[[Scene], None], ...] = (
     of_batches.plan_is_replaced_under_a_job_without_report,
     of_batches.driver_begins_beside_the_commit,
+    of_batches.remedy_of_a_driver_beside_the_commit_works,
     of_batches.rewrite_that_writes_nothing,
     of_batches.driver_of_an_earlier_job_is_late,
     of_batches.driver_begins_after_the_commit,

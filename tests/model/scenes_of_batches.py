@@ -24,6 +24,13 @@ def driver_begins_beside_the_commit(s: Scene) -> None:
     s.expect(slow.error is not None, "a commit beside a driver that has begun is green")
 
 
+def remedy_of_a_driver_beside_the_commit_works(s: Scene) -> None:
+    """The commit stands, and its task is red; cleared from resolve on, the run writes the batch again."""
+    driver_begins_beside_the_commit(s)
+    error = s.do(s.one)
+    s.expect((error, s.rows()) == (None, 15), f"after the clear there are {s.rows()} rows: {error}")
+
+
 def rewrite_that_writes_nothing(s: Scene) -> None:
     s.do(s.one)
     s.expect(s.do(s.one, "resolve", "commit") is not None, "a run that was to write again and did not is green")
