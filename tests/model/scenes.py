@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tests.model import scenes_of_acts as of_acts
 from tests.model import scenes_of_batches as of_batches
 from tests.model import scenes_of_logs as of_logs
+from tests.model import scenes_of_rules as of_rules
 from tests.model.run import the_same_names
 from tests.model.scene import Scene
 from tests.model.world import Kind
@@ -33,6 +34,10 @@ _BOTH: tuple[Callable[[Scene], None], ...] = (
     of_acts.skipped_record_is_left_out,
     of_batches.two_first_runs,
     of_logs.another_environment,
+    of_rules.rows_of_a_batch_that_is_left_are_looked_for,
+    of_rules.run_is_of_the_other_kind,
+    of_rules.job_has_written_elsewhere,
+    of_rules.connection_leads_elsewhere_at_the_commit,
 )
 _IN_SEQUENCE = (
     of_batches.cleaned_planner_wakes_up,
@@ -81,6 +86,15 @@ _IN_SEQUENCE = (
     of_logs.table_is_rolled_back_before_a_clear,
     of_logs.next_batch_is_written_beside_a_rewrite,
     of_logs.pipeline_is_divided_otherwise,
+    of_rules.group_is_renewed_although_nothing_is_new,
+    of_rules.rows_are_given_up_under_an_unfinished_batch,
+    of_rules.next_batch_goes_into_another_output,
+    of_rules.act_names_another_group_than_there_is,
+    of_rules.reset_leads_out_of_the_log,
+    of_rules.reset_reads_again_unsaid,
+    of_rules.act_comes_before_the_first_run,
+    of_rules.log_is_an_older_copy_that_only_the_group_knows,
+    of_rules.keys_go_on_behind_a_lost_log,
 )
 _BY_WINDOW = (
     of_batches.log_is_lost_by_window,
@@ -88,6 +102,12 @@ _BY_WINDOW = (
     of_batches.topic_is_recreated_between_windows_of_which_a_later_one_is_faster,
     of_batches.log_is_truncated_below_a_cut,
     of_logs.log_is_an_older_copy_of_an_unfinished_window,
+    of_rules.open_window_goes_into_another_output,
+    of_rules.windows_overlap,
+    of_rules.window_has_not_ended,
+    of_rules.window_is_of_another_subscription,
+    of_rules.window_is_of_another_cluster,
+    of_rules.window_may_be_of_a_lost_log,
 )
 _WITHOUT_REPORTS = (
     of_batches.spark_alone_is_cleared_of_a_job_without_report,

@@ -36,6 +36,7 @@ from airflow_kafka_offsets.plan import body, window
 from tests.model import scenes_of_acts as of_acts
 from tests.model import scenes_of_batches as of_batches
 from tests.model import scenes_of_logs as of_logs
+from tests.model import scenes_of_rules as of_rules
 from tests.model.driver import RULES
 from tests.model.run import run_world
 from tests.model.scene import Scene
@@ -92,11 +93,27 @@ BOTH: dict[str, Twin] = {
     "plans do not take skips": _without(sequence.skips_in, "identity.skipped(tp, position[tp].topic_id)", "()", of_acts.skipped_record_is_left_out),
     "an unfinished batch stays as the old identity had it": _without(turn._continue, "or skips_in(identity, body.ranges, body.resume_from) != body.skips", "", of_acts.skipped_record_is_left_out),
     "the table has no owner": Twin(("owner", "behind"), of_logs.another_environment),
+    "records that are gone stay planned": _without(turn._continue, "if differs or gone:", "if differs:", of_batches.topic_is_recreated_before_the_read),
+    "rows of a batch that is left are not looked for": _without(turn._heal_or_leave, "    return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=True, is_left=True, note=note)", "    return NoBatch('')", of_rules.rows_of_a_batch_that_is_left_are_looked_for),
+    "commit takes rows of another output": _without(commit._verified, "batch.plan.output is not None and report.output != batch.plan.output", "False", of_rules.job_has_written_elsewhere),
+    "commit does not look at the cluster": _without(commit._require_same_logs, 'if gone == "other cluster":', "if False:", of_rules.connection_leads_elsewhere_at_the_commit),
     "the first look at the identity is the last": _without(pipeline_log.PipelineLog.identity, "return self.identity()", "pass", of_batches.two_first_runs),
 }  # fmt: skip
 TWINS: dict[Kind, dict[str, Twin]] = {
     "sequence": {
         **BOTH,
+        "a run does not know its batch": _without(turn._look_and_act, "None if by_window else log.batch_of(run)", "None", of_batches.rewrite_that_writes_nothing),
+        "an unfinished batch stays in the old output": _without(turn._continue, "(plan.output, plan.adopted, plan.bases) != (identity.output, identity.adopted, identity.bases)", "False", of_acts.output_is_acknowledged_before_the_commit),
+        "an unfinished batch looks for rows that were given up": _without(turn._continue, "or plan.expects != kept_expectation(turn, plan)", "", of_rules.rows_are_given_up_under_an_unfinished_batch),
+        "rows of the former output are looked for in the new one": _without(plans._expected_key, "or before.plan.output != output", "", of_rules.next_batch_goes_into_another_output),
+        "with nothing new the group is not renewed": _without(turn._plan_next, "if head.committed is not None:", "if False:", of_rules.group_is_renewed_although_nothing_is_new),
+        "any digest accepts what the group holds": _without(acts._wrong_values, "group is None or acknowledged_value(group) != named.group", "False", of_rules.act_names_another_group_than_there_is),
+        "a reset may lead out of the log": _without(acts._starts, "if not logs[tp].log_start_offset <= offset <= logs[tp].high_watermark:", "if False:", of_rules.reset_leads_out_of_the_log),
+        "a reset reads again, unsaid": _without(acts._starts, "elif at is not None and offset < at.offset and not reset.allow_duplicates:", "elif False:", of_rules.reset_reads_again_unsaid),
+        "an act begins a pipeline": _without(begin.begin, "if act is not None and not named.batch:", "if False:", of_rules.act_comes_before_the_first_run),
+        "the group's marks are not known": _without(identity._unknown_batches, "keys = {key for key in own if not shard.knows(key, identity.bases)}", "keys = set()", of_rules.log_is_an_older_copy_that_only_the_group_knows),
+        "keys begin anew behind acknowledged batches": _without(begin.begin, "(0, behind) if behind else (0,)", "(0,)", of_rules.keys_go_on_behind_a_lost_log),
+        "clean takes the last two commits": _without(clean.clean, "kept < 2", "kept < 0", of_batches.cleaned_planner_wakes_up),
         "an act accepts whatever differs": Twin(_NOT_NAMED, of_acts.act_names_the_output_in_staging),
         "a turn takes a batch of a later identity than its own": _without(turn._look_and_act, "newest.plan.identity > identity.number", "False", of_acts.reset_beside_a_slow_look_at_the_log),
         "an act may leave differences": _without(acts.decide, "problems += [line for difference in left() for line in difference.lines]", "pass", of_acts.reset_while_a_topic_was_recreated),
@@ -146,6 +163,15 @@ TWINS: dict[Kind, dict[str, Twin]] = {
     },
     "window": {
         **BOTH,
+        "the kind is not compared": _without(identity._other_pipeline, "if kind != identity.kind:", "if False:", of_rules.run_is_of_the_other_kind),
+        "windows may overlap": _without(windows.require_free, "if taken := covered.overlapping(window):", "if False:", of_rules.windows_overlap),
+        "a window need not have ended": _without(windows.require_free, "if window[1] > request.now_ms:", "if False:", of_rules.window_has_not_ended),
+        "windows of a lost log are planned again": _without(windows.require_free, "if identity.windows_from is not None and window[0] < identity.windows_from:", "if False:", of_rules.window_may_be_of_a_lost_log),
+        "the subscription is not compared": _without(identity._other_pipeline, "if str(request.subscription) != identity.subscription:", "if False:", of_rules.window_is_of_another_subscription),
+        "the cluster is not compared": _without(identity._other_pipeline, "if look.description.cluster_id != identity.cluster_id:", "if False:", of_rules.window_is_of_another_cluster),
+        "a window planned again looks up its end anew": _without(windows.replan_window, "ends[tp] = Offset(r.end, r.leader_epoch, at.topic_id)", "ends[tp] = Offset(turn.look.snapshots([tp])[tp].end_offset, r.leader_epoch, at.topic_id)", of_logs.log_is_an_older_copy_of_an_unfinished_window),
+        "an ended topic's cut counts": _without(window.Covered._live, "if at.topic_id not in self.ended} if self.ended else cut", "} if True else cut", of_batches.topic_is_recreated_before_the_read),
+        "rows of the former output are looked for in the new one": _without(plans.kept_expectation, "None if plan.output != turn.identity.output else", "", of_rules.open_window_goes_into_another_output),
         "cuts are not clamped": Twin(((windows._cut, ", floor.get(tp, 0))", ", 0)"), (windows._cut, "offset if ceiling is None else", "offset if True else"))),
         "a turn takes a batch of a later identity than its own": _without(turn._look_and_act, "newest.plan.identity > identity.number", "False", of_batches.topic_is_recreated_between_windows_of_which_a_later_one_is_faster),
         "nobody helps with windows/": _without(windows.find_window, "log.name_window(newest.first_plan.window, newest.number)", "pass"),

@@ -95,7 +95,7 @@ class World:
         self.runs: dict[str, Run] = {}
         self.alive: set[str] = set()
         self.acted: list[Run] = []
-        self.people = self.group_moves = self.losses = self.windows_from = 0
+        self.people = self.group_moves = self.losses = 0
         self.deletes, self.is_ending, self.chance_of_half = True, False, 0.06
         self.bad: list[str] = []
         self.errors: list[str] = []
