@@ -278,9 +278,9 @@ class GroupActive(RefusedError, code="AKO-203"):
 
     @property
     def message(self) -> str:
-        who = listed(map(clean_text, self.members)) if self.members else "(the broker does not list its members)"
+        members = listed(map(clean_text, self.members)) if self.members else "(the broker does not list its members)"
         return (
-            f"Group {self.group_id!r} is {self.state} with live members, so its offsets cannot be set:\n{who}\n"
+            f"Group {self.group_id!r} is {self.state} with live members, so its offsets cannot be set:\n{members}\n"
             "Stop that consumer; the next try of this task then writes them. A consumer that crashed is a member until "
             "its session is over (session.timeout.ms, 45 s by default). If the consumer has to stay, set group_id to "
             "another group."

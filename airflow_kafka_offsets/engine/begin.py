@@ -63,7 +63,7 @@ def begin(
         first = for_each(partitions, start)
         refuse_losses(look, {tp: validate_start(request, facts, tp, first[tp]) for tp in look.asked})
     behind = highest(named.batch)
-    held = {tp: committed.offset for tp, committed in look.group.items() if tp not in marks}
+    unmarked = {tp: committed.offset for tp, committed in look.group.items() if tp not in marks}
     identity = Identity(
         number=1,
         pipeline=log.name,
@@ -72,7 +72,7 @@ def begin(
         at_ms=request.now_ms,
         kind="window" if by_window else "sequence",
         cluster_id=look.description.cluster_id,
-        ranges=log.write_identity_body(1, IdentityBody(first, held)),
+        ranges=log.write_identity_body(1, IdentityBody(first, unmarked)),
         user=airflow.triggering_user(),
         act=None if act is None else dict(request.said),
         shards=request.shard[1] if request.shard else 1,
@@ -91,13 +91,13 @@ def begin(
 def _resumed(look: Look, marks: Mapping[TopicPartition, Mark]) -> dict[TopicPartition, Offset]:
     """Where partitions with a mark resume: at the group's offset; of a topic that was re-created, at its log start."""
     ids, group, cluster = look.topic_ids(marks), look.group, look.description.cluster_id
-    held = {tp: Offset(group[tp].offset, group[tp].leader_epoch, ids.get(tp.topic)) for tp in marks}
+    marked = {tp: Offset(group[tp].offset, group[tp].leader_epoch, ids.get(tp.topic)) for tp in marks}
     ended = [
         tp
         for tp, mark in marks.items()
         if mark.topic is not None and mark.cluster == cluster and ids.get(tp.topic) not in (None, mark.topic)
     ]
-    return held | look.log_starts(ended)
+    return marked | look.log_starts(ended)
 
 
 def _refuse_lost(request: Request, run: RunKey, look: Look, log: PipelineLog, airflow: Airflow, keys: set[str]) -> None:

@@ -45,14 +45,14 @@ def mirror(
             return 0
         now = kafka.describe(TopicList(tuple(sorted({tp.topic for tp in position})), all_exist=False))
         present = [tp for tp in now.partitions if tp in position]
-        held = kafka.committed(group_id, present)
+        group = kafka.committed(group_id, present)
         shard = Shard(log, None, _newest(log, committed))  # after the look at the group
         identity = identity or log.identity()
         if identity is None or shard.head.committed is None or now.cluster_id != identity.cluster_id:
             return 0
         committed = shard.head.committed
         position, decided = log.position_after(committed), Decided(identity)
-        if found := mirror_differences(group_id, held, decided, shard):
+        if found := mirror_differences(group_id, group, decided, shard):
             raise refusal(log.name, found, ways_on(log.name, identity.number, committed.plan.by, ways_past))
         own = log.pipeline_id, committed.plan.key
         marks = {id: Mark(*own, id, now.cluster_id).encode() for id in now.topic_ids.values()}

@@ -30,7 +30,7 @@ from airflow_kafka_offsets.hooks.java_client import as_properties, is_secured, j
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 
 CLIENT_PROPERTIES = "spark.kafka_offsets.client_properties"
-_HANDED_OVER = "handed-over:"  # the driver removes such a file
+_ONE_TIME_FILE = "one-time-file:"  # the driver removes such a file
 _PEM = ("ssl.ca", "ssl.certificate", "ssl.key", "https.ca")
 _PEM_BYTES = 4 * 1024 * 1024  # a machine's own authorities have some hundred KiB
 
@@ -67,7 +67,7 @@ def handed_over(kafka_config_id: str, configured: Mapping[str, str], *, cluster_
         options = " ".join(shlex.quote(f"-D{name}={value}") for name, value in system_properties(java).items())
         names = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions") if options else ()
         yield {
-            CLIENT_PROPERTIES: f"{_HANDED_OVER}{file}",
+            CLIENT_PROPERTIES: f"{_ONE_TIME_FILE}{file}",
             **{name: f"{configured.get(name, '')} {options}".strip() for name in names},
         }
     finally:

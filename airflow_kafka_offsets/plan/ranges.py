@@ -84,13 +84,13 @@ def for_each(partitions: Iterable[TopicPartition], decide: Callable[[TopicPartit
 # ── start ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def startup_offset(want: Request, facts: Facts, tp: TopicPartition) -> Offset:
+def startup_offset(request: Request, facts: Facts, tp: TopicPartition) -> Offset:
     """Where the startup mode starts a partition, before it is validated (Flink's five startup modes).
 
     :raises NoCommittedOffset: the group has no offset, and nothing says what then (D4).
     """
     log, topic_id = facts.snapshots[tp], facts.topic_ids.get(tp.topic)
-    match want.start:
+    match request.start:
         case "earliest":
             return Offset(log.log_start_offset, log.leader_epoch, topic_id)
         case "latest":
@@ -101,18 +101,18 @@ def startup_offset(want: Request, facts: Facts, tp: TopicPartition) -> Offset:
         case OffsetsStart(offsets) if tp in offsets:
             return Offset(offsets[tp], None, topic_id)
         case OffsetsStart(group_id=group_id) | GroupStart(group_id=group_id):  # C2: a partition that is not listed, too
-            return _committed(want, facts, tp, group_id)
+            return _committed(request, facts, tp, group_id)
         case _ as never:
             assert_never(never)
 
 
-def _committed(want: Request, facts: Facts, tp: TopicPartition, group_id: str | None) -> Offset:
+def _committed(request: Request, facts: Facts, tp: TopicPartition, group_id: str | None) -> Offset:
     log, topic_id = facts.snapshots[tp], facts.topic_ids.get(tp.topic)
     commit = (facts.committed or {}).get(tp)
     if commit is not None:
         return Offset(commit.offset, commit.leader_epoch, topic_id)
-    if want.otherwise is not None:
-        offset = log.log_start_offset if want.otherwise == "earliest" else log.end_offset
+    if request.otherwise is not None:
+        offset = log.log_start_offset if request.otherwise == "earliest" else log.end_offset
         return Offset(offset, log.leader_epoch, topic_id)
     waiting = log.end_offset - log.log_start_offset
     why = "no start offset is given for it and there is no group_id" if group_id is None else (
@@ -123,7 +123,7 @@ def _committed(want: Request, facts: Facts, tp: TopicPartition, group_id: str | 
     )
 
 
-def validate_start(want: Request, facts: Facts, tp: TopicPartition, at: Offset) -> ValidatedStart:
+def validate_start(request: Request, facts: Facts, tp: TopicPartition, at: Offset) -> ValidatedStart:
     """Validate an offset against the log (C6, C7, E1-E7). Its topic is the one that is there."""
     log = facts.snapshots[tp]
     first, end, cut = log.log_start_offset, log.high_watermark, facts.truncated.get(tp, at.offset)
@@ -148,12 +148,12 @@ def validate_start(want: Request, facts: Facts, tp: TopicPartition, at: Offset) 
         line = f"{tp}: start offset {at.offset} is beyond the end of the log, {end}"
     else:
         return ValidatedStart(at.offset)
-    if resets and want.on_data_loss == "reset":
-        left = log.end_offset if want.otherwise == "latest" else first
-    return ValidatedStart(left, moved(tp, at.offset, left, first, f"on_data_loss={want.on_data_loss}"), line)
+    if resets and request.on_data_loss == "reset":
+        left = log.end_offset if request.otherwise == "latest" else first
+    return ValidatedStart(left, explain_gap(tp, at.offset, left, first, f"on_data_loss={request.on_data_loss}"), line)
 
 
-def moved(tp: TopicPartition, before: int, start: int, log_start: int, by: str) -> tuple[Decision, ...]:
+def explain_gap(tp: TopicPartition, before: int, start: int, log_start: int, by: str) -> tuple[Decision, ...]:
     """What it means that a partition resumes at ``start`` instead of ``before``."""
     gone = min(log_start, start)
     lost = (Decision(tp, before, gone, "lost", by),) if before < gone else ()
@@ -166,14 +166,14 @@ def moved(tp: TopicPartition, before: int, start: int, log_start: int, by: str) 
 # ── end ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def end_offset(want: Request, facts: Facts, tp: TopicPartition, start: int) -> int:
+def end_offset(request: Request, facts: Facts, tp: TopicPartition, start: int) -> int:
     """The end of a range (exclusive). An end that was read already gives an empty range (K7).
 
     :raises EndBeforeStart: a given end is below the start, or beyond the log (K8, K9).
     :raises NoCommittedOffset: the range ends at a group's offset, and there is none (K4).
     """
     log = facts.snapshots[tp]
-    match want.end:
+    match request.end:
         case "latest":
             return max(start, log.end_offset)  # a position may be above the last stable offset (K7)
         case TimeStart():

@@ -24,7 +24,7 @@ ROW, BAD, FILTERED = "row", "bad", "filtered"
 """The fates of a record, as the column ``kafka_fate`` has them."""
 
 
-class Place(Protocol):
+class AttemptSlot(Protocol):
     """This driver's place among the attempts at the batch (:mod:`airflow_kafka_offsets.spark.attempts`)."""
 
     @property
@@ -47,7 +47,7 @@ class Batch:
     :ivar records: the records, with the columns of Spark's Kafka source. The frame may be used several times.
     :ivar job: the job object that says what rows mean and where they go; ``None`` without ``--job``.
     :ivar output: the name of the output that this attempt writes; ``None`` if it has none.
-    :ivar place: this driver's place among the attempts.
+    :ivar slot: this driver's place among the attempts.
     :ivar observation: of the records; ``None``: the sink observes them itself.
     :ivar read: the records of a part of the plan, with headers.
     """
@@ -57,7 +57,7 @@ class Batch:
     records: DataFrame
     job: Mapping[str, Any] | None
     output: str | None
-    place: Place
+    slot: AttemptSlot
     observation: Observation | None
     read: Callable[[Plan], DataFrame]
     former_jobs: Sequence[Mapping[str, Any]] = ()  # of earlier attempts
@@ -102,7 +102,7 @@ class Batch:
     @property
     def attempt(self) -> int:
         """The number of this attempt, from 1."""
-        return self.place.number
+        return self.slot.number
 
     @property
     def sizes(self) -> dict[tuple[str, int], int]:
@@ -117,7 +117,7 @@ class Batch:
 
         :raises LateAttempt: another attempt has begun since, or the batch was planned again or committed.
         """
-        self.place.look()
+        self.slot.look()
 
     def __str__(self) -> str:
         return f"batch {self.number} of pipeline {self.pipeline}, attempt {self.attempt}"

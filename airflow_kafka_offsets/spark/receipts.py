@@ -45,7 +45,7 @@ def receipt_of(batch: Batch) -> dict[str, Any]:
         "pipeline": plan.pipeline,
         "log": plan.log,
         "plan_id": plan.plan_id,
-        "job": batch.place.job,
+        "job": batch.slot.job,
         "offsets": batch.plan.offsets,
         "ranges": plan.digest,
     }

@@ -95,7 +95,7 @@ class Work:
         if not from_outputs:
             self._refuse_fewer(records)
         ui = None if jvm_of(self.spark) is None else self.spark.sparkContext.uiWebUrl
-        place = begin(self.store, given.folder, self.names, given.entry, plan, given.digest, output, ui)
+        slot = begin(self.store, given.folder, self.names, given.entry, plan, given.digest, output, ui)
         observed = (records, None) if rows else observe(records)  # rows are observed as they are made
         jobs = {begun["job"] for begun in read_begun(self.store, given.folder, self.names)} - {given.digest, None}
         pipeline = given.folder.partition("/")[0]
@@ -105,7 +105,7 @@ class Work:
             observed[0],
             self.job,
             output,
-            place,
+            slot,
             observed[1],
             read=lambda which: read(which, options | headers),
             former_jobs=[read_object(self.store, f"{pipeline}/jobs/{name}.json", name) for name in sorted(jobs)],
@@ -224,7 +224,7 @@ def report_batch(batch: Batch, written: DataFrame | Written | None = None) -> No
 
 def _report(batch: Batch, counted: Mapping[Partition, Counted], proof: Proof, snapshot: str | None) -> None:
     batch.look()
-    batch.place.report(counts=columns(counted), snapshot=snapshot, proof=proof)
+    batch.slot.report(counts=columns(counted), snapshot=snapshot, proof=proof)
     total = {name: sum(getattr(c, name) for c in counted.values()) for name in ("rows", "bad", "filtered", "gaps")}
     log.info("%s: %s, proved: %s.", batch, ", ".join(f"{name} {number}" for name, number in total.items()), proof)
 

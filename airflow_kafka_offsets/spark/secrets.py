@@ -14,7 +14,7 @@ options of the Kafka source only, which Spark shows nowhere. The setting is one 
 
 - a path on the driver's machine, or of any file system that Spark has (``s3a://…``);
 - ``credential:<alias>``: an entry of a Hadoop credential provider that holds the text of the file;
-- ``handed-over:<path>``: a file that the Spark task made for this driver alone. It is removed once it is read.
+- ``one-time-file:<path>``: a file that the Spark task made for this driver alone. It is removed once it is read.
 
 A Spark Connect server shows the plans of its clients, with the options of sources: there Spark redacts them.
 """
@@ -31,7 +31,7 @@ from airflow_kafka_offsets.spark.errors import InvalidJob
 from airflow_kafka_offsets.spark.store import hadoop_conf, jvm_of, require_jvm
 
 SETTING = "spark.kafka_offsets.client_properties"
-CREDENTIAL, HANDED_OVER = "credential:", "handed-over:"
+CREDENTIAL, ONE_TIME_FILE = "credential:", "one-time-file:"
 REDACTION = "spark.sql.redaction.string.regex"
 _SECRET_OPTIONS = r'key: "kafka\.(sasl|ssl)[^"]*"\s*value: "([^"\\]|\\.)*"'
 _TELLING = ("org.apache.spark.kafka010", "org.apache.spark.sql.kafka010")
@@ -85,14 +85,14 @@ def _read(spark: SparkSession, where: str) -> str:
         if text is None:
             raise InvalidJob(f"Cannot read {SETTING}={where}", "No Hadoop credential provider has it", "Add the entry")
         return str(jvm.java.lang.String(text))
-    path = where.removeprefix(HANDED_OVER)
+    path = where.removeprefix(ONE_TIME_FILE)
     if re.match(r"(?!file:)[a-z0-9]+:", path):
         file = require_jvm(spark, f"Cannot read {SETTING}={where}").org.apache.hadoop.fs.Path(path)
         with closing(file.getFileSystem(hadoop_conf(spark)).open(file)) as stream:
             return bytes(stream.readAllBytes()).decode("latin-1")
     local = Path(re.sub(r"file:(//)?", "", path, count=1))
     text = local.read_text("latin-1")
-    if where.startswith(HANDED_OVER):
+    if where.startswith(ONE_TIME_FILE):
         local.unlink()
     return text
 

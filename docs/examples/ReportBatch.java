@@ -323,13 +323,13 @@ public final class ReportBatch {
     String where = spark.conf().get("spark.kafka_offsets.client_properties", null);
     Map<String, String> found = new HashMap<>();
     if (where != null) {
-      Path file = new Path(where.replace("handed-over:", "").replaceFirst("^/", "file:///"));
+      Path file = new Path(where.replace("one-time-file:", "").replaceFirst("^/", "file:///"));
       Properties properties = new Properties();
       try (InputStream stream = file.getFileSystem(hadoop).open(file)) {
         properties.load(stream);
       }
       properties.stringPropertyNames().forEach(name -> found.put(name, properties.getProperty(name)));
-      if (where.startsWith("handed-over:")) {
+      if (where.startsWith("one-time-file:")) {
         file.getFileSystem(hadoop).delete(file, false); // it holds secrets, and was made for this driver alone
       }
     }

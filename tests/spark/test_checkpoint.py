@@ -134,8 +134,8 @@ settings = {**json.loads(sys.argv.pop(1)), "spark.ui.enabled": "true", "spark.ui
 spark = SparkSession.builder.config(map=settings).getOrCreate()
 
 def write(records, batch):
-    (name,) = [name for name in batch.place.store.list(batch.place.folder) if name.endswith(".begun.json")]
-    begun = json.loads(batch.place.store.get(f"{batch.place.folder}/{name}"))
+    (name,) = [name for name in batch.slot.store.list(batch.slot.folder) if name.endswith(".begun.json")]
+    begun = json.loads(batch.slot.store.get(f"{batch.slot.folder}/{name}"))
     print("PAGE:", "Spark Jobs" in urlopen(begun["spark_ui"]).read().decode())
     return records
 

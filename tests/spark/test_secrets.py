@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark import secrets
 from airflow_kafka_offsets.spark.errors import InvalidJob
-from airflow_kafka_offsets.spark.secrets import CREDENTIAL, HANDED_OVER, client_options, parse_properties
+from airflow_kafka_offsets.spark.secrets import CREDENTIAL, ONE_TIME_FILE, client_options, parse_properties
 
 pytestmark = pytest.mark.long
 
@@ -57,14 +57,14 @@ def test_any_password_that_java_writes_is_read(spark: SparkSession, values: dict
     assert parse_properties(writer.toString()) == values
 
 
-@pytest.mark.parametrize("scheme", ["", "file:", "file://", HANDED_OVER])
+@pytest.mark.parametrize("scheme", ["", "file:", "file://", ONE_TIME_FILE])
 def test_a_file_is_read_and_removed_only_if_it_was_made_for_this_driver(
     spark: SparkSession, tmp_path: Path, scheme: str
 ) -> None:
     file = tmp_path / "client.properties"
     file.write_text(TEXT)
     assert client_options(spark, f"{scheme}{file}") == OPTIONS
-    assert file.exists() == (scheme != HANDED_OVER)
+    assert file.exists() == (scheme != ONE_TIME_FILE)
 
 
 def test_an_entry_of_a_hadoop_credential_provider_holds_the_file(spark: SparkSession, tmp_path: Path) -> None:

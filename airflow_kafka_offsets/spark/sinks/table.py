@@ -48,7 +48,7 @@ _ABSENT = {
     *("PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "TABLE_OR_VIEW_NOT_FOUND"),
     "DELTA_INVALID_PARTITION_PATH",  # it would lie in another table's folder
 }
-_IN_THE_WAY = {
+_RETRIED_ERRORS = {
     *("TABLE_OR_VIEW_ALREADY_EXISTS", "FIELD_ALREADY_EXISTS", "FIELDS_ALREADY_EXISTS"),
     "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_FIND_DATA",  # a column that the table has got meanwhile
 }
@@ -155,7 +155,7 @@ class TableSink(Sink):
         return self.put(batch, fitting, receipt_of(batch), properties)
 
     def is_conflict(self, error: Exception) -> bool:
-        return not names_of(error).isdisjoint(_IN_THE_WAY | self.conflicts)
+        return not names_of(error).isdisjoint(_RETRIED_ERRORS | self.conflicts)
 
     def rows_of(self, batch: Batch, table: DataFrame | None = None) -> DataFrame:
         """The rows of the batch, as they are now."""
@@ -184,7 +184,7 @@ class TableSink(Sink):
         spark = rows.sparkSession
         found = self.checked.pop() if self.checked else self._find(spark, plan)
         schema, properties = self._ensure_mark(spark, found or self._create_table(spark, rows.schema, plan), plan)
-        return self._fitted(rows, schema), properties
+        return self._add_columns_and_cast(rows, schema), properties
 
     def _mark(self, plan: Plan) -> dict[str, str]:
         return {PIPELINE: f"{plan.name}{self.role}", LOG: plan.log}
@@ -263,7 +263,7 @@ class TableSink(Sink):
         remedy = "Write to a table of its own; or, if nothing else writes to it any more, adopt it"
         raise OtherOutput(what, cause, f"{remedy}: {first}{plan.conf(acknowledge=adopted)}")
 
-    def _fitted(self, rows: DataFrame, table: StructType) -> DataFrame:
+    def _add_columns_and_cast(self, rows: DataFrame, table: StructType) -> DataFrame:
         """The rows with the table's columns and types. Before, it gets what it lacks, if it may.
 
         :raises InvalidJob: rows would lose something in the table.
