@@ -71,7 +71,7 @@ def _conf(text: str | None) -> Mapping[str, Any]:
 
 def _bounds(call: Call, conf: Mapping[str, Any], newest: Batch | None, *, by_window: bool) -> dict[str, Any]:
     start, end = call["start"], call["end"]
-    if by_window and "window" in conf:
+    if (by_window or newest is None) and "window" in conf:
         return {"start": Timestamp(), "end": Timestamp()}
     if by_window and not (start and end.startswith("timestamp:")):
         problem = f"Pipeline {call.log.pipeline_id!r} reads by window: give --start timestamp:… and --end timestamp:…"

@@ -149,8 +149,15 @@ def _acknowledge(new: Identity, named: Acknowledged) -> Identity:
         batches=tuple(dict.fromkeys((*new.batches, *named.batch))),
         adopted={**new.adopted, **named.log},
         bases=(*new.bases, behind) if behind > new.bases[-1] else new.bases,
-        windows_from=min((t for t in (new.windows_from, named.windows_from) if t is not None), default=None),
+        windows_from=_windows_from(new, named),
     )
+
+
+def _windows_from(old: Identity, named: Acknowledged) -> int | None:
+    """For the table of the same log it may become earlier, and not later. Another log's table has one of its own."""
+    is_another = bool(old.adopted) and not named.log.keys() <= old.adopted.keys()
+    times = [time for time in (None if is_another else old.windows_from, named.windows_from) if time is not None]
+    return min(times, default=None)
 
 
 def _starts(

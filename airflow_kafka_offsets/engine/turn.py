@@ -31,7 +31,7 @@ from airflow_kafka_offsets.engine.plans import first_plan, kept_expectation, lat
 from airflow_kafka_offsets.engine.sequence import plan_sequence, skips_in
 from airflow_kafka_offsets.engine.state import Decided, Shard, Turn
 from airflow_kafka_offsets.engine.surroundings import Airflow
-from airflow_kafka_offsets.engine.windows import find_window, plan_window, replan_window, require_free
+from airflow_kafka_offsets.engine.windows import find_window, plan_window, replan_window, require_free, require_not_lost
 from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
 from airflow_kafka_offsets.errors import OverlappingRun, ReadNotVerified, StoreUnavailable, counted
 from airflow_kafka_offsets.kafka_values import RunKey
@@ -89,15 +89,15 @@ def _look_and_act(
     if identity is None:
         return None
     newest = log.newest()
-    if newest is not None and newest.plan.identity > identity.number:
-        return None  # an act came in between, and a batch under it
+    batch = newest if bound is None else log.existing(bound)
+    if by_window and identity.kind == "window":
+        batch = find_window(request, log, newest)
+    if any(each is not None and each.plan.identity > identity.number for each in (newest, batch)):
+        return None  # an act came in between, and a plan under it
     turn = Turn(run, look, airflow, Decided(identity), Shard(log, memory, newest))
     if request.act is not None and not is_done(turn, request.act):
         carry_out(turn, request.act)
         return None
-    batch = newest if bound is None else log.existing(bound)
-    if by_window and identity.kind == "window":
-        batch = find_window(request, log, newest)
     is_bound = batch is not None and (bound is not None or by_window)
     is_rewrite = not by_window and is_bound and batch is not None and batch.is_committed
     if (ended := _require_same(turn, [] if is_rewrite else [turn.shard])) is not None:
@@ -199,6 +199,8 @@ def _plan_next_window(turn: Turn) -> ResolvedBatch | None:
 def _continue(turn: Turn, batch: Batch) -> ResolvedBatch | None:
     """The unfinished batch with its plan, or planned again (rule 2)."""
     identity, plan, body = turn.identity, batch.plan, turn.log.body(batch)
+    if plan.window is not None:
+        require_not_lost(turn.request, identity)
     is_moved = plan.cluster_id != identity.cluster_id or identity.reset_at > plan.identity
     gone = "" if is_moved else turn.look.gone(plan, body)
     differs = is_moved or (

@@ -68,12 +68,7 @@ def require_free(request: Request, identity: Identity, covered: Covered) -> None
         )
     if window[1] > request.now_ms:
         raise WindowRefused(what, f"It has not ended: it is {iso(request.now_ms)}.", "Run it once its end has passed.")
-    if identity.windows_from is not None and window[0] < identity.windows_from:
-        raise WindowRefused(
-            what,
-            f"It begins before {iso(identity.windows_from)}: a lost log may have written it.",
-            "Its rows may be in the output already. Read it with another pipeline_id, into an output of its own.",
-        )
+    require_not_lost(request, identity)
     touches = {s.end_ms for s in covered.stretches} & {window[0]} or {s.start_ms for s in covered.stretches} & {
         window[1]
     }
@@ -82,6 +77,17 @@ def require_free(request: Request, identity: Identity, covered: Covered) -> None
             what,
             f"The pipeline has {MOST_STRETCHES} stretches of windows with gaps between, and this would be one more.",
             f"Fill a gap first: the first is {words_of((covered.stretches[0].end_ms, covered.stretches[1].start_ms))}.",
+        )
+
+
+def require_not_lost(request: Request, identity: Identity) -> None:
+    """:raises WindowRefused: a log that was lost, or whose table was adopted, may have written the window."""
+    window = request.window
+    if window is not None and identity.windows_from is not None and window[0] < identity.windows_from:
+        raise WindowRefused(
+            f"Window {words_of(window)} of pipeline {request.pipeline_id!r} is refused.",
+            f"It begins before {iso(identity.windows_from)}: a lost log may have written it.",
+            "Its rows may be in the output already. Read it with another pipeline_id, into an output of its own.",
         )
 
 

@@ -128,10 +128,7 @@ def ways_past(task: Any) -> str:
     if task.dag.max_active_runs == 1:
         words.append("The DAG runs one at a time (max_active_runs=1): end a run that is running first.")
     if task.depends_on_past:
-        words.append(
-            "The task has depends_on_past: mark it as success in this run first, or the new run waits for it; its "
-            "batch is not committed by that."
-        )
+        words.append("The task has depends_on_past: mark it as success in this run first, or the new run waits for it.")
     return " ".join(words)
 
 

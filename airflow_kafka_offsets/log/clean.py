@@ -68,9 +68,10 @@ def clean(log: PipelineLog, before_ms: int, *, execute: bool) -> Cleaned:
 
     up_to, left = log.cleaned()
     done = list(log.read_each([*left, *range(up_to + 1, number + 1)], clean_batch))
-    end = min((one.number for one in done if one.state == "young"), default=number + 1)
+    young = (one.number for one in done if one.state == "young" and one.number > up_to)
+    end = min(young, default=number + 1)
     if execute and end > up_to + 1:
-        log.note_cleaned(end - 1, [one.number for one in done if one.state == "left" and one.number < end])
+        log.note_cleaned(end - 1, [one.number for one in done if one.state != "clean" and one.number < end])
     cleaned = [one for one in done if one.objects]
     return Cleaned(tuple(one.number for one in cleaned), sum(one.objects for one in cleaned))
 

@@ -37,6 +37,8 @@ class _BehindTheCommit(BatchTask, BaseOperator):
     :param partitions: as in ``CommitOffsetsOperator``.
     """
 
+    is_behind_the_commit = True
+
     def __init__(self, *, partitions: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.partitions = require_partitions(partitions)

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.engine.work import NoBatch, ResolvedBatch
 
 _COMMITTED = GroupOffsets()
+_OTHER_WINDOW = (
+    "The run's conf names another window than the run's data interval, by which the sink is rendered: trigger a run of "
+    "that interval, with its logical date."
+)
 _MAPPED = "a mapped task needs a pipeline_id, such as 'orders-{{ ti.map_index }}'."
 _PARAMETERS = (
     "topics",
@@ -182,9 +186,10 @@ class ResolveStartupOffsetsOperator(TellsLineage, BaseOperator):
 
         hook, run = KafkaOffsetsHook(self.kafka_config_id), run_key(context, self.group_name or self.task_id)
         parameters = {**self._parameters(), "pipeline_id": self.pipeline}
-        request = parse_request(
-            parameters, run_context(context, pipelines_of(self)), hook.client_config, self._output()
-        )
+        of_run = run_context(context, pipelines_of(self))
+        request = parse_request(parameters, of_run, hook.client_config, self._output())
+        if self._has_templated_output and "window" in (of_run.conf or {}) and request.window != of_run.interval:
+            raise InvalidRequest((_OTHER_WINDOW,))
         for warning in request.warnings:
             self.log.warning(warning)
         log = PipelineLog(configured_store(self.checkpoint_location), request.pipeline_id)

@@ -29,6 +29,7 @@ class BatchTask(TellsLineage, ABC):
     """For operators that run the job of a plan, unless the batch is written and its records are gone from Kafka."""
 
     log: Any
+    is_behind_the_commit = False
     operator_extra_links: Collection[Any] = (PageLink(), SparkLink())
 
     def execute(self, context: Any) -> None:

@@ -54,10 +54,10 @@ _MEMORY = "The driver may have run out of memory. Give it more (spark.driver.mem
 _SMALLER = "; or make the batch smaller: lower max_records in the DAG, and trigger it with this conf:\n"
 
 
-def _more_memory(given: PlanReference) -> str:
+def _more_memory(given: PlanReference, *, is_committed: bool) -> str:
     from airflow_kafka_offsets.acts import conf_text
 
-    if given.window is not None or given.is_rewrite:
+    if given.window is not None or is_committed:
         return f"{_MEMORY}."
     return _MEMORY + _SMALLER + conf_text(given.name, given.identity, reset={"start": "current"})
 
@@ -118,7 +118,8 @@ class SparkSubmitBatchOperator(BatchTask, SparkSubmitOperator):
                 if _NO_RETRY in str(error):
                     raise AirflowFailException(str(error)) from None
                 if _OUT_OF_MEMORY in str(error):
-                    raise AirflowException(f"{_more_memory(given)}\n{error}") from None
+                    is_committed = given.is_rewrite or self.is_behind_the_commit
+                    raise AirflowException(f"{_more_memory(given, is_committed=is_committed)}\n{error}") from None
                 raise
 
     # ── what this worker's Spark lacks ────────────────────────────────────────────────────────────────────────────────

@@ -197,6 +197,13 @@ def test_a_dry_run_says_what_the_act_would_change_and_the_act_says_it_again(one:
     assert xcom("one", done, "orders", "act") == [change]
 
 
+def test_a_window_of_the_conf_does_not_go_into_an_output_of_another_interval(one: Orders, said: Any) -> None:
+    one.dag_id = "one_hours_templated"
+    refused = one.run({"window": ["2026-03-01T05:00Z", "2026-03-01T06:00Z"]}, logical_date=DAY + timedelta(hours=1))
+    assert ends(refused) == [("orders", "failed", 1)]
+    assert "names another window than the run's data interval" in said()
+
+
 def test_by_window_it_waits_deferred_until_the_window_is_complete(one: Orders, said: Any) -> None:
     one.dag_id = "one_hours"
     one.produce(4, round((DAY + timedelta(minutes=30)).timestamp() * 1000))

@@ -11,7 +11,7 @@ from airflow_kafka_offsets.errors import ActRefused, WindowRefused
 from airflow_kafka_offsets.spark.commits import Commits
 from airflow_kafka_offsets.spark.plan import Plan
 from tests.cluster.memory import InMemoryCluster
-from tests.engine.pipeline import HOUR, Pipeline, StoreOfDriver, conf_of, produce
+from tests.engine.pipeline import HOUR, Pipeline, StoreOfDriver, conf_of, produce, tp
 
 HIGHEST = "0000000041-aaaaaaaaaaaa"
 ADOPTION = {"log": {"lost": HIGHEST}}
@@ -77,19 +77,56 @@ def test_a_retry_of_the_acts_run_is_no_older_copy(pipeline: Pipeline, cluster: I
     assert again.key == adopted.key
 
 
-def test_by_window_a_table_is_adopted_from_a_window_on(pipeline: Pipeline, cluster: InMemoryCluster) -> None:
+class Hours:
+    """A pipeline by window, and the hours that its runs read."""
+
+    def __init__(self, cluster: InMemoryCluster, pipeline: Pipeline) -> None:
+        self.cluster, self.pipeline, self.first = cluster, pipeline, cluster.now_ms
+        cluster.now_ms += 12 * HOUR
+
+    def at(self, number: int) -> int:
+        return self.first + number * HOUR
+
+    def read(self, number: int, run: str | None = None, **conf: Any) -> Any:
+        conf = conf_of(**conf) if conf else {}
+        return self.pipeline.resolve(run, want=self.pipeline.window(self.at(number), self.at(number + 1), conf=conf))
+
+    def adopt(self, number: int, log: str, after: int) -> Any:
+        return self.read(number, after=after, acknowledge={"log": {log: HIGHEST}, "windows_from": self.at(number)})
+
+
+@pytest.fixture
+def hours(cluster: InMemoryCluster, pipeline: Pipeline) -> Hours:
+    return Hours(cluster, pipeline)
+
+
+def test_by_window_a_table_is_adopted_from_a_window_on(hours: Hours) -> None:
     """Earlier windows may be in it, and no offset tells which."""
-    at = cluster.now_ms
-    cluster.now_ms += 4 * HOUR
-    hours = [at, at + HOUR, at + 2 * HOUR, at + 3 * HOUR]
-
-    def hour(number: int, acknowledge: Any = None) -> object:
-        conf = None if acknowledge is None else conf_of(1, acknowledge=acknowledge)
-        return pipeline.resolve(want=pipeline.window(hours[number], hours[number + 1], conf=conf))
-
-    hour(2)
+    hours.read(2)
     with pytest.raises(ActRefused, match="windows_from"):
-        hour(2, ADOPTION)
-    hour(2, {**ADOPTION, "windows_from": hours[2]})
+        hours.read(2, after=1, acknowledge=ADOPTION)
+    hours.adopt(2, "lost", 1)
     with pytest.raises(WindowRefused, match="a lost log may have written it"):
-        hour(1)
+        hours.read(1)
+
+
+def test_a_window_that_was_planned_before_the_adoption_is_refused_if_it_is_earlier(
+    cluster: InMemoryCluster, hours: Hours
+) -> None:
+    cluster.produce(tp(0), [hours.at(1) + 1, hours.at(2) + 1])
+    for number in (1, 2):
+        hours.read(number, f"of hour {number}")
+    hours.adopt(2, "lost", 1)
+    with pytest.raises(WindowRefused, match="a lost log may have written it"):
+        hours.read(1, "of hour 1")
+    hours.adopt(1, "lost", 2)
+    assert hours.read(1, "of hour 1").starts_job
+
+
+def test_a_table_of_another_log_has_a_first_window_of_its_own(pipeline: Pipeline, hours: Hours) -> None:
+    hours.read(5)
+    hours.adopt(5, "lost", 1)
+    hours.adopt(6, "another", 2)
+    assert pipeline.log.identity().windows_from == hours.at(6)
+    hours.adopt(7, "another", 3)
+    assert pipeline.log.identity().windows_from == hours.at(6), "a later window would leave out what was read"

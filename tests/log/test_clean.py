@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_kafka_offsets.kafka_values import TopicPartition
@@ -69,6 +71,22 @@ def test_a_batch_that_cannot_be_cleaned_has_no_later_ones_read_again(log: Pipeli
     assert clean(log, 10, execute=True).batches == ()
     log.append(4, 2, commit(A))
     assert clean(log, 10, execute=True).batches == (4,)
+
+
+def test_a_batch_that_is_finished_late_holds_up_no_others(log: PipelineLog) -> None:
+    for number in range(4, 8):
+        body = log.write_body(number, 1, BODY)
+        log.append(number, 1, plan(number=number, require_report=False, ranges=body))
+        if number != 4:
+            log.append(number, 2, commit(A))
+    clean(log, 10, execute=True)
+    log.append(4, 2, replace(commit(A), at_ms=20))  # not old enough
+    for number in (8, 9):
+        log.append(number, 1, plan(number=number, require_report=False, ranges=log.write_body(number, 1, BODY)))
+        log.append(number, 2, commit(A))
+    assert clean(log, 10, execute=True).batches == (6, 7)
+    assert log.cleaned() == (7, [4])
+    assert clean(log, 30, execute=True).batches == (4,)
 
 
 def test_a_batch_that_is_written_again_while_it_is_cleaned_keeps_its_ranges(

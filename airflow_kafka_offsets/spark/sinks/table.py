@@ -252,16 +252,20 @@ class TableSink(Sink):
         cause = f"It is the table of pipeline {found[PIPELINE]!r}, and this is pipeline {own[PIPELINE]!r}"
         if found[PIPELINE] == own[PIPELINE]:
             cause = f"It is the table of the log {found[LOG]}, and this is {own[LOG]}: another checkpoint location"
-        table, first = spark.table(self.name), ""
+        table, deletion = spark.table(self.name), ""
         highest = table.agg(f.max(BATCH_COLUMN)).collect()[0][0] or "0"
         adopted: dict[str, Any] = {"log": {found[LOG]: highest}}
         if plan.window_utc is not None:
             adopted["windows_from"] = plan.window_utc[0].isoformat()
         if not self.role and (again := _read_again(table, plan)):
-            cause += "; it has rows of records that are read again"
-            first = f"DELETE FROM {self.name} WHERE {again}; then "
+            cause += "; it has rows at offsets that are to be read"
+            deletion = f"DELETE FROM {self.name} WHERE {BATCH_COLUMN} <= '{highest}' AND ({again}); then "
+            if plan.window_utc is not None:
+                deletion += "clear the runs of later windows, whose rows are deleted, too, and "
+            if plan.pipeline != plan.name:
+                deletion += "do what each other shard's task prints, and "
         remedy = "Write to a table of its own; or, if nothing else writes to it any more, adopt it"
-        raise OtherOutput(what, cause, f"{remedy}: {first}{plan.conf(acknowledge=adopted)}")
+        raise OtherOutput(what, cause, f"{remedy}: {deletion}{plan.conf(acknowledge=adopted)}")
 
     def _add_columns_and_cast(self, rows: DataFrame, table: StructType) -> DataFrame:
         """The rows with the table's columns and types. Before, it gets what it lacks, if it may.

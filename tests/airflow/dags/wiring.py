@@ -190,6 +190,10 @@ one_task(
     sensor={"idle_timeout": 7200, "poke_interval": 0.2},
     wait_timeout=1,
 )
+one_task(
+    "one_hours_templated", schedule=HOURLY, start=Timestamp(), end=Timestamp(), application=None, spark=None,
+    sink=Delta(OUTPUT + "/{{ data_interval_start.hour }}"), retries=0,
+)  # fmt: skip
 with DAG("one_mapped", schedule=None, params=PARAMS, default_args={"retries": 0}, **COMMON):
     by_reader = {"start": "earliest", "application": reader.JOB, "spark": {"application_args": ARGUMENTS}}
     KafkaSparkBatchOperator.partial(
