@@ -70,6 +70,7 @@ _IN_SEQUENCE = (
     of_logs.log_is_an_older_copy_by_two_batches,
     of_logs.log_is_an_older_copy_of_an_unfinished_batch,
     of_logs.log_is_an_older_copy_and_another_shard_has_an_unfinished_batch,
+    of_logs.loss_that_one_shard_acknowledges_says_nothing_of_another,
     of_logs.log_is_an_older_copy_that_only_the_table_knows,
     of_logs.log_is_lost,
     of_logs.log_is_lost_behind_a_group,
@@ -118,6 +119,7 @@ _WITHOUT_REPORTS = (
 _OF_TWO_SHARDS = (
     of_acts.reset_of_one_shard_while_another_ones_topic_was_recreated,
     of_logs.log_is_an_older_copy_and_another_shard_has_an_unfinished_batch,
+    of_logs.loss_that_one_shard_acknowledges_says_nothing_of_another,
 )
 SCENES: list[tuple[Callable[[Scene], None], Kind]] = [
     *((scene, kind) for scene in _BOTH for kind in ("sequence", "window")),

@@ -63,6 +63,26 @@ def log_is_an_older_copy_and_another_shard_has_an_unfinished_batch(s: Scene) -> 
     s.do(act)
 
 
+def loss_that_one_shard_acknowledges_says_nothing_of_another(s: Scene) -> None:
+    """Keys of the same number are lost in both. Those of the other one's batches are no less unknown by the act."""
+    runs = s.world.runs
+    s.do(s.one)
+    s.do(runs["r0.1"])
+    copy = dict(s.world.pipeline.store.objects)
+    s.more()
+    s.do(s.other)
+    s.do(runs["r1.1"])
+    memory = dict(s.world.pipeline.memory)
+    happenings.replace_log(s.world, copy)
+    s.world.pipeline.memory = memory
+    error = s.do(runs["r2.1"], "resolve")
+    people.forget_unknown_rows(s.world, error)
+    act = s.act(shard=1)
+    act.conf = people.printed(error)[0]
+    s.do(act)
+    s.expect(s.do(s.third, "resolve") is not None, "an older log is not noticed behind another shard's act")
+
+
 def log_is_an_older_copy_of_an_unfinished_window(s: Scene) -> None:
     s.world.clock = 50
     for tp in s.world.partitions:
