@@ -241,11 +241,12 @@ def _topics(request: Request, look: Look, decided: Decided, shard: Shard) -> Ite
     known = {
         tp: at
         for tp, at in _known_topics(decided, shard)
-        if tp.topic not in now or now[tp.topic] != at.topic_id  # most are as they were
+        if (tp.topic not in now or now[tp.topic] != at.topic_id)  # most are as they were
+        and not decided.identity.is_ended(at)
     }
     for tp, at in sorted(known.items()):
         is_gone = tp.topic not in now and request.subscription.has(tp)
-        if (is_gone or is_other_topic(at, tp, now)) and not decided.identity.is_ended(at):
+        if is_gone or is_other_topic(at, tp, now):
             how = "was deleted" if is_gone else f"was re-created: {at.topic_id} is now {now[tp.topic]}"
             lines.append(f"{tp}: the topic {how}; unread records from offset {at.offset} on are gone")
             names.add(tp.topic)
@@ -265,10 +266,13 @@ def _topics(request: Request, look: Look, decided: Decided, shard: Shard) -> Ite
 
 
 def _known_topics(decided: Decided, shard: Shard) -> Iterator[tuple[TopicPartition, Offset]]:
-    """An unfinished batch and a reset that came beside it may know a partition of different topics."""
+    """An unfinished batch and a reset that came beside it may know a partition of different topics; so may the newest
+    window, whose cuts have merged into its neighbours' stretch."""
     if decided.identity.kind == "window":
-        covered = shard.log.first_body(shard.newest).covered if shard.newest is not None else ()
-        yield from Covered(covered, decided.identity.ended).topics().items()
+        if shard.newest is not None:
+            first = shard.log.first_body(shard.newest)
+            yield from first.resume_from.items()
+            yield from Covered(first.covered, decided.identity.ended).topics().items()
         return
     unfinished = shard.head.unfinished
     if unfinished is not None and unfinished.plan.cluster_id == decided.identity.cluster_id:

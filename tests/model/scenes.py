@@ -110,6 +110,7 @@ _BY_WINDOW = (
     of_rules.window_is_of_another_cluster,
     of_rules.window_may_be_of_a_lost_log,
     of_rules.open_window_is_planned_again_under_a_slow_run,
+    of_rules.topic_ends_that_only_a_window_in_a_gap_knew,
 )
 _WITHOUT_REPORTS = (
     of_batches.spark_alone_is_cleared_of_a_job_without_report,

@@ -6,7 +6,7 @@ from airflow_kafka_offsets.kafka_values import CommittedOffset
 from tests.model import happenings
 from tests.model.deployment import Run
 from tests.model.driver import Job
-from tests.model.scene import FIRST, Scene
+from tests.model.scene import FIRST, RETURNS, Scene
 from tests.model.stepping import T0, UNIT_MS
 
 
@@ -184,6 +184,20 @@ def open_window_is_planned_again_under_a_slow_run(s: Scene) -> None:
     s.do(s.one, "spark", "commit")
     batch = s.world.batches()[0]
     s.expect(bool(s.world.body_of(batch.plan).skips), "a slow run takes back what an act has left out")
+
+
+def topic_ends_that_only_a_window_in_a_gap_knew(s: Scene) -> None:
+    """Its cuts have merged into the stretch, whose bounds are cuts of the topic before."""
+    s.world.clock = 60
+    s.do(s.one)
+    s.do(_window(s, "w3", 20, 30))
+    happenings.delete_topic(s.world, "returns")
+    s.create(RETURNS, 35)
+    topic = s.world.kafka.topics["returns"].topic_id
+    s.do(_window(s, "w2", 10, 20))
+    happenings.delete_topic(s.world, "returns")
+    s.do(_window(s, "w4", 30, 40))
+    s.expect(topic in s.world.identities()[-1].ended, "an unread record went with its topic, unsaid")
 
 
 def window_may_be_of_a_lost_log(s: Scene) -> None:

@@ -166,6 +166,7 @@ TWINS: dict[Kind, dict[str, Twin]] = {
         **BOTH,
         "the kind is not compared": _without(identity._other_pipeline, "if kind != identity.kind:", "if False:", of_rules.run_is_of_the_other_kind),
         "a turn looks at the newest batch only": _without(turn._look_and_act, "for each in (newest, batch))", "for each in (newest,))", of_rules.open_window_is_planned_again_under_a_slow_run),
+        "topics are those of the stretches' bounds": _without(identity._known_topics, "yield from first.resume_from.items()", "pass", of_rules.topic_ends_that_only_a_window_in_a_gap_knew),
         "windows may overlap": _without(windows.require_free, "if taken := covered.overlapping(window):", "if False:", of_rules.windows_overlap),
         "a window need not have ended": _without(windows.require_free, "if window[1] > request.now_ms:", "if False:", of_rules.window_has_not_ended),
         "windows of a lost log are planned again": _without(windows.require_not_lost, "identity.windows_from is not None and window[0] < identity.windows_from", "False", of_rules.window_may_be_of_a_lost_log),
