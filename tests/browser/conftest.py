@@ -27,6 +27,7 @@ DAGS = HERE / "dags"
 PEOPLE = {"reader": "viewer", "other": "viewer"}
 RUNS: list[Any] = [["orders_to_lake", {}, 120 + 90 * (n * 7 % 5), "success"] for n in range(8)]
 NEWEST = len(RUNS)
+FAILED = ["orders_that_fail", {"fails": True}, 0, "failed"]
 
 
 class ApiServer(StandaloneAirflow):
@@ -105,7 +106,7 @@ def site(request: pytest.FixtureRequest, browser: Any, java: Java, tmp_path_fact
         say(f"The page with the {login} login: runs, then a server …")
         with server:
             lake = {"lake": str(folder / "lake")}
-            runs = [*windows(), *RUNS, ["evil", {}, 0, "success"], [None, {}, 75, ""]]
+            runs = [*windows(), *RUNS, ["evil", {}, 0, "success"], FAILED, [None, {}, 75, ""]]
             play(server, [[dag_id, {**conf, **lake}, count, state] for dag_id, conf, count, state in runs])
             yield Site(server, login, browser)
 

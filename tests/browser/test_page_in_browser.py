@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import NEWEST, Site, play
+from tests.browser.conftest import NEWEST, Site
 
 pytestmark = pytest.mark.slow
 PICTURES = Path(__file__).parents[2] / "docs/pictures"
@@ -139,11 +139,10 @@ def test_another_persons_tab_shows_only_their_dags(site: Site, looked_at: Looked
 
 
 def test_a_run_that_failed_leaves_the_command_to_copy(site: Site, looked_at: LookedAt) -> None:
-    """It comes last: the pipeline has an unfinished batch from then on."""
-    play(site.server, [["orders_to_lake", {"fails": True}, 9, "failed"]])
     for scheme in ("light", "dark"):
         page = looked_at("reader", color_scheme=scheme)
-        page.goto(site.page_of("orders_to_lake"))
+        page.goto(site.page_of("orders_that_fail"))
         assert "No run has worked on it" in page.locator(".say").inner_text()
-        assert page.locator(".todo code").inner_text().startswith("kafka-offsets plan orders --kafka-config-id ")
+        command = page.locator(".todo code").inner_text()
+        assert command.startswith("kafka-offsets plan orders-that-fail --kafka-config-id ")
         require_accessible(page)

@@ -31,6 +31,9 @@ PARAMS = {"params": {"fails": False, "lake": "/tmp/lake", "since": "", "until": 
 with DAG("orders_to_lake", **PARAMS, **COMMON):
     batch(pipeline_id="orders", group_id="orders-to-lake", start="earliest")
 
+with DAG("orders_that_fail", **PARAMS, **COMMON):
+    batch(pipeline_id="orders-that-fail", start="earliest")
+
 with DAG("evil", **PARAMS, **COMMON):
     batch(pipeline_id="<script>alert('pipeline')<", group_id='"><img src=x onerror=alert(1)>', start="earliest")
 
