@@ -156,11 +156,11 @@ class Check:
         records = world.records.keys() - world.hidden - world.compacted - world.destroyed
         readable = {r.place for r in records if r.epoch <= epochs.get(r.partition, 0)}  # as the log was when planned
         rows, known = table.get(key, []), {place[0] for place in places} | self._origins()
-        if gone := {row.partition for row in rows if row.origin not in known}:
+        if gone := {row.partition.topic for row in rows if row.origin not in known}:
             world.counts["read from a topic that was re-created and deleted again"] += 1
             self.spoilt |= places  # docs/exactly-once.md, *Its limits*: nobody sees that it was another one
-            places = {place for place in places if place[1] not in gone}
-            rows = [row for row in rows if row.partition not in gone]
+            places = {place for place in places if place[1].topic not in gone}
+            rows = [row for row in rows if row.partition.topic not in gone]
         found = {row.place for row in rows}
         missing = (places & readable) - found
         if found - places or (missing and (found or not missing <= self.spoilt)):
