@@ -212,8 +212,8 @@ def _continue(turn: Turn, batch: Batch) -> ResolvedBatch | None:
         return ResolvedBatch(turn.log, batch, body, turn.run, starts_job=False)
     if differs or gone:
         why = "the identity has changed" if differs else f"its records are gone ({gone})"
-        _LOG.info("%s is planned again: %s.", batch, why)
         body = plan_sequence(turn).body if plan.window is None else replan_window(turn, batch)
+        _LOG.info("%s is planned again: %s.", batch, why)
         return _append(turn, later_plan(turn, batch, body), batch, body)
     if plan.by != turn.run:
         _LOG.info("%s is taken over from run %s.", batch, plan.by)
