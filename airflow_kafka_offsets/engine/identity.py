@@ -35,7 +35,7 @@ from airflow_kafka_offsets.errors import (
     counted,
 )
 from airflow_kafka_offsets.kafka_values import TopicPartition, values_by_topic
-from airflow_kafka_offsets.log.entries import digits_of, highest, shard_in
+from airflow_kafka_offsets.log.entries import digits_of, highest, shard_in, shard_part
 from airflow_kafka_offsets.log.identity import Identity
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
 from airflow_kafka_offsets.plan.body import Offset, is_other_topic
@@ -187,19 +187,18 @@ def _unknown_batches(group_id: str | None, group: Committed, identity: Identity,
 
 def _acknowledged(identity: Identity, shard: Shard) -> int:
     """The highest digits of the shard's own acknowledged keys: another shard's say nothing of its batches."""
-    own = "-{}of{}-".format(*shard.log.shard) if shard.log.shard else "-"
-    return highest(key for key in identity.batches if shard_in(key) == own)
+    return highest(key for key in identity.batches if shard_in(key) == shard_part(shard.log.shard))
 
 
 def _later_rows(identity: Identity, shard: Shard) -> str:
     """In SQL. A key with the number of the newest batch and other random digits is of a later log, too."""
-    newest, shard_of = shard.newest, shard.log.shard
+    newest = shard.newest
     open_keys = [] if newest is None else [batch.plan.key for batch in unfinished(shard.log, newest)]
     known = max(_acknowledged(identity, shard), highest(identity.adopted.values()))
     first = max("" if newest is None else newest.plan.key[:10], f"{known + 1:010}")
     which = f"kafka_batch >= '{first}'"
-    if shard_of:
-        which += " AND kafka_batch LIKE '%-{}of{}-%'".format(*shard_of)
+    if shard.log.shard:
+        which += f" AND kafka_batch LIKE '%{shard_part(shard.log.shard)}%'"
     if newest is not None and newest.plan.key not in open_keys:
         which += f" AND kafka_batch <> '{newest.plan.key}'"
     # An unfinished batch may have been committed since, and the first attempt that this log knows of appends.

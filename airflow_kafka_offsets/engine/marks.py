@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from airflow_kafka_offsets.json_columns import read_json
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition, by_topic
-from airflow_kafka_offsets.log.entries import digits_of, shard_in
+from airflow_kafka_offsets.log.entries import digits_of, shard_in, shard_part
 
 BY = "airflow-kafka-offsets"
 CommittedOffsets = Mapping[TopicPartition, CommittedOffset]
@@ -69,7 +69,7 @@ def rows_behind(marks: Mapping[TopicPartition, Mark], shards: int) -> str:
         by_shard.setdefault(shard_in(mark.batch), {}).setdefault(digits_of(mark.batch), []).append(tp)
     if shards > 1:
         for i in range(shards):
-            by_shard.setdefault(f"-{i}of{shards}-", {0: []})
+            by_shard.setdefault(shard_part((i, shards)), {0: []})
     terms = []
     for shard, by_number in sorted(by_shard.items()):
         like = "NOT LIKE '%of%'" if shard == "-" else f"LIKE '%{shard}%'"

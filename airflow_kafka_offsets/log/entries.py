@@ -229,7 +229,7 @@ def next_step(run: RunKey, batch: Batch | None, *, is_bound: bool, is_running: C
 
 def new_key(digits: int, shard: tuple[int, int] | None, random: str) -> str:
     """:param random: twelve hexadecimal digits; they tell batches of two logs apart."""
-    return f"{digits:010}-{'{}of{}-'.format(*shard) if shard else ''}{random}"
+    return f"{digits:010}{shard_part(shard)}{random}"
 
 
 def digits_of(key: str) -> int:
@@ -243,8 +243,13 @@ def highest(keys: Iterable[str]) -> int:
     return max(map(digits_of, keys), default=0)
 
 
+def shard_part(shard: tuple[int, int] | None) -> str:
+    """What a shard's keys have between digits and random bits: ``-0of4-``; of a pipeline without shards ``-``."""
+    return "-{}of{}-".format(*shard) if shard else "-"
+
+
 def shard_in(key: str) -> str:
-    """``-0of4-``; of a pipeline without shards ``-``."""
+    """The :func:`shard_part` of a key."""
     return key[10:-12]
 
 

@@ -154,7 +154,7 @@ TWINS: dict[Kind, dict[str, Twin]] = {
         "a batch without records needs no job, whatever it had": _without(entries.Batch.has_records.fget, "any(plan.offsets for plan in self.plans)", "bool(self.plan.offsets)", of_logs.older_log_with_an_unfinished_batch_expires),
         "an attempt's rows are looked for under the newest key": _without(plans._kept_key, "keys[-1] if keys else ", "", of_logs.batch_returns_to_the_table_of_its_first_attempt),
         "a run from before an acknowledged loss is refused": _without(identity._unknown_batches, "digits_of(told.key) > _acknowledged(identity, shard)", "True", of_logs.run_from_before_an_acknowledged_loss_reads_on),
-        "a loss that another shard acknowledged counts": _without(identity._acknowledged, "shard_in(key) == own", "True", of_logs.loss_that_one_shard_acknowledges_says_nothing_of_another),
+        "a loss that another shard acknowledged counts": _without(identity._acknowledged, "shard_in(key) == shard_part(shard.log.shard)", "True", of_logs.loss_that_one_shard_acknowledges_says_nothing_of_another),
         "rows behind an older copy are not named": _without(identity._later_rows, "kafka_batch >= '{first}'", "kafka_batch >= '9'", of_logs.log_is_an_older_copy_by_two_batches),
         "rows behind a lost log are not named": _without(marks.rows_behind, "{newest + 1:010}", "{newest + 2:010}", of_logs.log_is_lost_behind_rows_that_were_not_committed),
         "a lost log is not noticed": _without(begin.begin, "if not known <= {*named.batch} or", "if False or", of_logs.log_is_lost_behind_a_group),
