@@ -82,8 +82,9 @@ class AirflowOf:
     def ways_past(self) -> str:
         return ""
 
-    def job(self, topics: Any) -> None:
-        """Its drivers have no bad records: what is gone is left."""
+    def job(self, topics: Any) -> dict[str, Any] | None:
+        """Without bad records, what is gone is left."""
+        return Job(self.world.job_number, self.world.req_output).described if self.world.tables.decoded_from else None
 
 
 def identities_in(objects: dict[str, bytes], name: str) -> list[Identity]:

@@ -19,14 +19,16 @@ from typing import Any, NamedTuple
 from airflow_kafka_offsets.json_columns import to_columns
 from airflow_kafka_offsets.kafka_values import TopicPartition
 from airflow_kafka_offsets.log.entries import digits_of
-from airflow_kafka_offsets.log.pipeline_log import PipelineLog
+from airflow_kafka_offsets.log.pipeline_log import PipelineLog, job_digest
 from airflow_kafka_offsets.plan.body import PlanBody, body_from_dict
 from airflow_kafka_offsets.store.objects import create_object, read_object
 from tests.model.stepping import SteppingCluster, SteppingStore, pause
 
 _ENTRY = re.compile(r"([0-9]+)\.json")
 _BEGUN = re.compile(r"([0-9]+)-([0-9a-z]+)\.begun\.json")
-RULES = dict.fromkeys(("look", "fence", "committed", "expects before", "expects after", "behind", "owner"), True)
+RULES = dict.fromkeys(
+    ("look", "fence", "committed", "expects before", "expects after", "behind", "owner", "compacted"), True
+)
 """What a broken twin leaves out."""
 
 
@@ -61,8 +63,12 @@ class Job(NamedTuple):
     output: str | None
 
     @property
+    def described(self) -> dict[str, Any]:
+        return {"rows": self.number, "sink": {"keeps_rows": True}}
+
+    @property
     def digest(self) -> str:
-        return f"job{self.number}"
+        return job_digest(self.described)
 
 
 @dataclass
@@ -73,6 +79,8 @@ class Tables:
     :ivar attempts: the highest attempt that has written; ``jobs``: the number of the job that has.
     :ivar versions: earlier states of each table.
     :ivar limit: how many records Spark can hold; ``poison``: the place of one that no job can read.
+    :ivar decoded_from: of records that not every job decodes, the number of the first one that does; ``bad``: the rows
+        that are in the table of bad records.
     """
 
     fences: bool
@@ -84,6 +92,8 @@ class Tables:
     versions: defaultdict[str, list[dict[str, list[Row]]]] = field(default_factory=lambda: defaultdict(lambda: [{}]))
     limit: int | None = None
     poison: tuple[str, TopicPartition, int] | None = None
+    decoded_from: dict[tuple[str, TopicPartition, int], int] = field(default_factory=dict)
+    bad: dict[tuple[str, str], list[Row]] = field(default_factory=dict)
     late_swaps: int = 0
 
     def swap(self, output: str, key: str, rows: list[Row], attempt: int, job: int) -> None:
@@ -91,6 +101,7 @@ class Tables:
         if self.fences and RULES["fence"] and self.attempts.get(at, 0) > attempt:
             raise Stopped("fenced")
         self.rows[output][key], self.attempts[at], self.jobs[at] = rows, attempt, job
+        self.bad[at] = [row for row in rows if self.decoded_from.get(row.place, 0) > job]
         self.versions[output].append(dict(self.rows[output]))
         del self.versions[output][:-12]
 
@@ -121,12 +132,16 @@ class Driver:
         self.random = f"{self.rnd.randrange(16**8):08x}"
         self._put("begun", {})
         self._look("expects before")
-        rows, gaps = read(self.kafka, body, self.plan["isolation_level"], self.tables)
+        at = self.output, self.plan["key"]
+        if self.plan["from_outputs"]:
+            rows = self._of_outputs()
+            gaps = {tp: body.planned(tp) - sum(row.partition == tp for row in rows) for tp in body.ranges}
+        else:
+            rows, gaps = read(self.kafka, body, self.plan["isolation_level"], self.tables)
         for _ in range(self.rnd.randint(1, 8)):
             pause("swap")
         if self._is_overtaken():
             self.tables.late_swaps += not self.tables.fences
-        at = self.output, self.plan["key"]
         is_compacted = self._is_compacted(len(rows))
         if not is_compacted:
             self.tables.swap(*at, rows[: len(rows) // 2] if writes_half else rows, self.number, self.job.number)
@@ -136,7 +151,7 @@ class Driver:
             self.tables.jobs[at] = self.job.number
             gaps = {tp: body.planned(tp) - sum(row.partition == tp for row in written) for tp in body.ranges}
         self._look("expects after")
-        self._put("report", {"counts": counts_of(written, gaps, body)})
+        self._put("report", {"counts": counts_of(written, self.tables.bad.get(at, []), gaps, body)})
 
     def _read(self, name: str) -> Any:
         value = read_object(self.store, name)
@@ -195,11 +210,22 @@ class Driver:
         own, other = (re.findall(r"-(\d+)of(\d+)-", k) for k in (self.plan["key"], key))
         return bool(own and other) and own[0][1] == other[0][1] and own[0][0] != other[0][0]
 
+    def _committed(self) -> int | None:
+        """How many records the last commit has in its outputs."""
+        entries = [self._read(f"{self.folder}/{k}.json") for k in range(1, self.entry)]
+        return next((e["rows"] + e["bad"] for e in reversed(entries) if e["entry"] == "commit"), None)
+
     def _is_compacted(self, found: int) -> bool:
         """A committed batch of which Kafka has fewer records by now than the table is left as it is."""
-        commits = [e for k in range(1, self.entry) if (e := self._read(f"{self.folder}/{k}.json"))["entry"] == "commit"]
+        committed, there = self._committed(), self.tables.rows[self.output].get(self.plan["key"], [])
+        return RULES["compacted"] and committed is not None and found < committed <= len(there)
+
+    def _of_outputs(self) -> list[Row]:
+        """The batch's rows and bad records, where its tables are as they were committed."""
         there = self.tables.rows[self.output].get(self.plan["key"], [])
-        return bool(commits) and found < commits[-1]["rows"] <= len(there)
+        if len(there) != self._committed():
+            raise Stopped("changed since the commit")
+        return there
 
     def _require_current(self, names: list[str]) -> None:
         later = sorted(k for m in map(_ENTRY.fullmatch, names) if m and (k := int(m[1])) > self.entry)
@@ -248,14 +274,18 @@ def read(
     return rows, gaps
 
 
-def counts_of(rows: list[Row], gaps: dict[TopicPartition, int], body: PlanBody) -> dict[str, Any]:
-    """What reading the table back shows; the gaps as the scan of Kafka had them."""
+def counts_of(rows: list[Row], bad: list[Row], gaps: dict[TopicPartition, int], body: PlanBody) -> dict[str, Any]:
+    """What reading the tables back shows; the gaps as the scan of Kafka had them.
+
+    :param rows: all records; ``bad``: those that are in the table of bad records.
+    """
     counts = {}
     for tp in {*body.ranges, *(row.partition for row in rows)}:
         offsets = [row.offset for row in rows if row.partition == tp]
         different = len(Counter(offsets))
         low, high = (min(offsets), max(offsets)) if offsets else (None, None)
-        counts[tp] = (len(offsets), 0, 0, different, gaps.get(tp, 0), low, high)
+        of_bad = sum(row.partition == tp for row in bad)
+        counts[tp] = (len(offsets) - of_bad, of_bad, 0, different, gaps.get(tp, 0), low, high)
     return to_columns(("rows", "bad", "filtered", "offsets", "gaps", "first", "last"), counts)
 
 

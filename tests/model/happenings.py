@@ -42,6 +42,8 @@ def produce(world: World, tp: TopicPartition, *times: int) -> None:
         rows.append(_append(world, world.kafka, tp, T0 + time * UNIT_MS, transaction))
     if "poison" in world.on and world.tables.poison is None and world.rnd.random() < 0.04 and not world.is_ending:
         world.tables.poison = rows[-1].place
+    if "bad" in world.on and world.rnd.random() < 0.1:
+        world.tables.decoded_from[rows[-1].place] = world.job_number + 1
     if transaction is not None:
         world.open.append((transaction, rows))
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 THEMES = (
     "topics", "truncation", "transactions", "compaction", "subscriptions", "clears", "resets", "group", "members",
     "outputs", "rolled back", "typos", "staging", "migration", "shards", "big", "poison", "losses", "environments",
+    "bad",
 )  # fmt: skip
 """What happens in some worlds only."""
 MOST_ACTS = 25

@@ -52,6 +52,29 @@ def rows_of_a_batch_that_is_left_are_looked_for(s: Scene) -> None:
     s.expect(error is not None, "a cleared run is green, and its rows are gone")
 
 
+def rewrite_finds_fewer_records_on_a_compacted_topic(s: Scene) -> None:
+    s.do(s.one)
+    log = s.world.kafka.log_of(FIRST)
+    log.entries.pop(1)
+    s.world.compacted.add(happenings.row_at(s.world, FIRST, 1))
+    error = s.do(s.one)
+    s.expect((error, s.rows()) == (None, 15), f"of 15 rows {s.rows()} are left: {error}")
+
+
+def bad_record_is_healed_from_the_outputs(s: Scene) -> None:
+    """Kafka has its record no more, and a later definition of rows decodes it."""
+    tables, place = s.world.tables, happenings.row_at(s.world, RETURNS, 1).place
+    tables.decoded_from[place] = 1
+    s.do(s.one)
+    ((key, bad),) = tables.bad.items()
+    s.expect([row.place for row in bad] == [place], f"bad records: {bad}")
+    happenings.delete_topic(s.world, "returns")
+    s.create(RETURNS, 6, 6, 6, 6, 6, 6)
+    happenings.correct(s.world)
+    error = s.do(s.one)
+    s.expect((error, tables.bad[key]) == (None, []), f"it is bad, and another definition decodes it: {error}")
+
+
 def next_batch_goes_into_another_output(s: Scene) -> None:
     s.do(s.one)
     s.more()
@@ -85,6 +108,16 @@ def job_has_written_elsewhere(s: Scene) -> None:
     s.one.job = Job(s.one.job.number, "C")
     s.expect(s.do(s.one, "spark", "commit") is not None, "a batch is committed, and its rows are in another output")
     s.world.tables.rows["C"].clear()
+
+
+def group_has_live_members(s: Scene) -> None:
+    s.with_group()
+    happenings.change_members(s.world)
+    s.expect(s.do(s.one) is not None, "a commit is green, and the group was not written")
+    happenings.change_members(s.world)
+    error = s.do(s.one, "commit")
+    held = {tp: at.offset for tp, at in s.world.kafka.groups.get("g", {}).items()}
+    s.expect((error, held) == (None, dict.fromkeys(s.world.partitions, 5)), f"the group holds {held}: {error}")
 
 
 def connection_leads_elsewhere_at_the_commit(s: Scene) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.model.run import run_world
 from tests.model.scenes import SCENES, play
-from tests.model.twins import TWINS, noticed
+from tests.model.twins import TWINS, broken, noticed
 
 KINDS = ("sequence", "window")
 WORLDS, PART = int(os.environ.get("MODEL_WORLDS", "16")), 8
@@ -32,6 +32,16 @@ def test_a_fixed_schedule_ends_well(scene, kind):
 @pytest.mark.parametrize(("kind", "name"), BY_SCENE)
 def test_a_fixed_schedule_notices_that_a_rule_is_missing(kind, name):
     assert noticed(kind, TWINS[kind][name])
+
+
+@pytest.mark.parametrize(("kind", "name"), BY_WORLDS)
+def test_what_random_worlds_notice_is_an_edit_of_the_code_as_it_is(kind, name):
+    twin = TWINS[kind][name]
+    functions = {edit[0] for edit in twin.edits if not isinstance(edit, str)}
+    before = {function: function.__code__ for function in functions}
+    with broken(twin):
+        assert functions
+        assert all(function.__code__ != before[function] for function in functions)
 
 
 @pytest.mark.slow
