@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 _ENDED = "INVALID_HANDLE.SESSION_CLOSED"
 _SHARED = 20
 """How many batches have the same ids one after the other: so many of them may have ended, and each is asked for."""
+_SESSIONS: list[Any] = []
+"""Those of this process. When pyspark's garbage is collected, a session closes the threads that all of them share, and
+waits for them. A thread that is just starting may be the one that collects, and another one waits for it: for ever."""
 _USER = "airflow"  # a session belongs to a user; without one, pyspark takes that of the worker's process
 
 
@@ -133,6 +136,7 @@ class SparkConnectBatchOperator(BatchTask, BaseOperator):
         for ended in count():
             session_id = uuid.uuid5(uuid.NAMESPACE_URL, f"{name} {ended}")
             spark = SparkSession.builder.remote(f"{self._url};session_id={session_id}").create()
+            _SESSIONS.append(spark)
             spark.release_session_on_close = False  # no server takes an id again that was released
             try:
                 stopped = spark.interruptTag(given.key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from tests.spark.conftest import EXTENSIONS
 
 SECRET, TOKEN = 'hunter2 "pass\\word"', "hunter2-token"
 NEVER_MS = 600_000
+SESSIONS: list[Any] = []  # that tests have opened: as the operator's, they are not collected
 
 
 Serve = Callable[..., SparkConnectServer]
@@ -96,6 +98,7 @@ def session(server: SparkConnectServer, monkeypatch: pytest.MonkeyPatch) -> Call
         own = "" if session_id is None else f";session_id={session_id}"
         url = f"sc://localhost:{server.port}/;user_id=airflow;token={TOKEN}{own}"
         spark = SparkSession.builder.remote(url).create()
+        SESSIONS.append(spark)
         try:
             yield spark
         finally:
@@ -293,6 +296,25 @@ def test_a_pipeline_goes_on_where_the_server_has_ended_its_idle_session(
         of_runs.append(set(found))
     assert of_runs[0].isdisjoint(of_runs[1])
     assert ids(connected.output / "rows") == ids(connected.output / "current") == [*range(4)]
+
+
+@pytest.mark.slow
+def test_a_session_that_is_over_closes_nothing_of_the_next_one(
+    connected: Orders, monkeypatch: pytest.MonkeyPatch, said: Callable[[], str]
+) -> None:
+    """pyspark closes the threads that all sessions of a process share, when it collects one."""
+    from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator
+
+    closed = []
+    connected.produce(1)
+    gc.disable()
+    try:
+        assert connected.run().state == "success", said()
+        monkeypatch.setattr(ExecutePlanResponseReattachableIterator, "shutdown", lambda: closed.append(True))
+        gc.collect()
+    finally:
+        gc.enable()
+    assert closed == []
 
 
 @pytest.mark.slow
