@@ -124,8 +124,8 @@ class Merge:
             return []
         try:
             self.publish(self.rows(spark, changes), changes)
-        except Exception as error:  # of any kind: that the table has moved says why, whatever the format calls it
-            if isinstance(error, BatchError) or self.pin(spark)[0] == pinned:
+        except Exception as error:  # of any kind, where the table has moved; another merge's branch moves nothing
+            if isinstance(error, BatchError) or not (self.table.is_conflict(error) or self.pin(spark)[0] != pinned):
                 raise
             raise _Moved from error
         return sorted(changes.batches)
