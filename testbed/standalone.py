@@ -26,8 +26,8 @@ from testbed import airflow_home
 from testbed.leash import Leashed
 from testbed.ports import free_ports
 
-START_DEADLINE_S = 120.0
-RUN_DEADLINE_S = 180.0
+START_DEADLINE_S = 300.0
+RUN_DEADLINE_S = 600.0
 POLL_S = 0.2
 
 # A killed task process is noticed at once, a killed supervisor within the heartbeat timeout, a killed scheduler's tasks

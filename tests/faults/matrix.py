@@ -100,10 +100,14 @@ def restart_broker(scene: Scene) -> None:
 
 
 def stop_broker(scene: Scene) -> None:
+    told, hold = (Path(f"{scene.output}.orders.commit.{name}") for name in ("retry", "hold"))
+
     def stop() -> None:
+        hold.touch()
         scene.broker.stop()
-        wait_for("the commit is to be retried", Path(f"{scene.output}.orders.commit.retry").exists, 300)
+        wait_for("the commit is to be retried", told.exists, 300)
         scene.broker.start()
+        hold.unlink()
 
     scene.produce()
     with scene.at(logged(REPORT), stop):

@@ -141,7 +141,7 @@ def over_connect(table: type[Delta | Iceberg], separator: str) -> dict[str, Any]
     }
 
 
-SOON = {"execution_timeout": timedelta(seconds=15)}
+SOON = {"execution_timeout": timedelta(seconds=40)}
 batch("batch_into_delta", retries=1, submit=None, **over_connect(Delta, "/"))
 batch("batch_into_iceberg", retries=1, submit=None, **over_connect(Iceberg, "."))
 batch("batch_timed_out", submit=None, **SOON, **over_connect(Delta, "/"))

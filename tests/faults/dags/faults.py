@@ -17,11 +17,14 @@ from typing import Any
 from airflow.sdk import DAG
 
 from airflow_kafka_offsets import Delta, KafkaSparkBatchOperator, Merge, Timestamp, kafka_spark_batch
+from testbed.topics import wait_for
 
 
 def tell_of_a_retry(context: Any) -> None:
-    """Leave a file beside the output, so that a fault can end when a task is about to be tried again."""
-    Path(f"{context['params']['output']}.{context['ti'].task_id}.retry").touch()
+    """Leave a file beside the output, so that a fault can end before a task is tried again; and let it end."""
+    told = Path(f"{context['params']['output']}.{context['ti'].task_id}.retry")
+    told.touch()
+    wait_for("the fault has ended", lambda: not told.with_suffix(".hold").exists(), 300)
 
 
 BATCH: dict[str, Any] = {
