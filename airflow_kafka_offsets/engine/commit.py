@@ -74,7 +74,7 @@ def commit(given: PlanReference, log: PipelineLog, kafka: Cluster, ways_past: st
             break
         batch = _current(given, log)
     if batch.plan.window is None:
-        mirror(log, kafka, batch, ways_past, identity)
+        mirror(log, Answers(kafka, batch.plan.isolation_level), batch, ways_past, identity)
     return _done(batch)
 
 

@@ -15,12 +15,12 @@ reset between the read and the write is overwritten.
 
 from __future__ import annotations
 
-from airflow_kafka_offsets.broker.protocol import Cluster
 from airflow_kafka_offsets.engine.identity import mirror_differences, refusal
+from airflow_kafka_offsets.engine.look import Answers
 from airflow_kafka_offsets.engine.marks import Mark
 from airflow_kafka_offsets.engine.state import Decided, Shard
 from airflow_kafka_offsets.engine.ways import ways_on
-from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicList
+from airflow_kafka_offsets.kafka_values import CommittedOffset
 from airflow_kafka_offsets.log.entries import Batch
 from airflow_kafka_offsets.log.identity import Identity
 from airflow_kafka_offsets.log.pipeline_log import PipelineLog
@@ -28,10 +28,11 @@ from airflow_kafka_offsets.plan.body import is_other_topic
 
 
 def mirror(
-    log: PipelineLog, kafka: Cluster, committed: Batch, ways_past: str = "", identity: Identity | None = None
+    log: PipelineLog, look: Answers, committed: Batch, ways_past: str = "", identity: Identity | None = None
 ) -> int:
     """Write the position to the group. Returns how many partitions were written; 0 without a group.
 
+    :param look: what a turn has found, or nothing yet.
     :param committed: a committed batch; later ones are looked for.
     :param ways_past: as in :func:`~airflow_kafka_offsets.engine.ways.ways_on`.
     :param identity: the current one, where it is known.
@@ -43,9 +44,9 @@ def mirror(
         group_id, position = committed.plan.group_id, log.position_after(committed)
         if group_id is None:
             return 0
-        now = kafka.describe(TopicList(tuple(sorted({tp.topic for tp in position})), all_exist=False))
+        now = look.describe(tp.topic for tp in position)
         present = [tp for tp in now.partitions if tp in position]
-        group = kafka.committed(group_id, present)
+        group = look.committed(group_id, present)
         shard = Shard(log, None, _newest(log, committed))  # after the look at the group
         identity = identity or log.identity()
         if identity is None or shard.head.committed is None or now.cluster_id != identity.cluster_id:
@@ -61,10 +62,11 @@ def mirror(
             for tp in present
             if tp in position and not is_other_topic(position[tp], tp, now.topic_ids)
         }
-        kafka.commit_offsets(group_id, offsets)
+        look.kafka.commit_offsets(group_id, offsets)
         later = log.batch(committed.number + 1)
         if later is None or not later.is_committed:
             return len(offsets)
+        look = Answers(look.kafka, look.isolation_level)
 
 
 def _newest(log: PipelineLog, committed: Batch) -> Batch | None:

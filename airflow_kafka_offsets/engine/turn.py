@@ -177,7 +177,7 @@ def _plan_next(turn: Turn) -> ResolvedBatch | NoBatch | None:
     draft = plan_sequence(turn)
     if not draft.has_news:
         if head.committed is not None:
-            mirror(turn.log, turn.look.kafka, head.committed, turn.airflow.ways_past())
+            mirror(turn.log, turn.look, head.committed, turn.airflow.ways_past())
         return NoBatch(f"Pipeline {turn.log.pipeline_id}: there is nothing new to read.")
     return _append(turn, first_plan(turn, head.next_number, draft.body, head.committed), None, draft.body)
 
