@@ -39,6 +39,8 @@ test: lint ## lint, types, import contracts, and tests, also on a real Kafka, Sp
 test-long: setup ## what make test leaves out; ten minutes more
 	$(PYTEST) -m "long and not slow and not clouds" $(BY_FILE)
 test-system: setup .venv-oldest/.stamp .venv-spark-3.5/.stamp ## what takes minutes: schedulers, faults, clouds, older versions
+	$(BIN)/python -c "from testbed import java, spark; spark.write_class_archive(spark.spark_env(java.find_java()))"
+	# Drivers map it, as on a worker, and such a test takes a fifth less; those of make test start without.
 	$(PYTEST) $(AT_ONCE) -m "slow or clouds"
 	TESTS_SPARK=connect $(PYTEST) $(AT_ONCE) $(SINKS) -m "slow or not slow"
 	.venv-spark-3.5/bin/python -m pytest $(AT_ONCE) $(SINKS) tests/spark/sinks/test_tables.py -m "slow or not slow"
