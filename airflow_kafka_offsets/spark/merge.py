@@ -111,10 +111,14 @@ class Merge:
         self.table.check(spark, self.plan)
         why = f"Another writer has committed to {self.table.output}: the merge is retried."
         try:
-            return try_again(lambda _: self._once(spark, pipeline), lambda error: isinstance(error, _Moved), why)
+            return try_again(lambda _: self._once(spark, pipeline), self._is_conflict, why)
         except _Moved:
             what, cause = f"Cannot merge into {self.table.output}", "Other writers keep committing to it"
             raise LateAttempt(what, cause, "Retry the task") from None
+
+    def _is_conflict(self, error: Exception) -> bool:
+        """A branch that another merge has just made moves nothing."""
+        return isinstance(error, _Moved) or self.table.is_conflict(error)
 
     def _once(self, spark: SparkSession, pipeline: Commits) -> list[str]:
         """:raises _Moved: another writer committed first."""
@@ -124,8 +128,8 @@ class Merge:
             return []
         try:
             self.publish(self.rows(spark, changes), changes)
-        except Exception as error:  # of any kind, where the table has moved; another merge's branch moves nothing
-            if isinstance(error, BatchError) or not (self.table.is_conflict(error) or self.pin(spark)[0] != pinned):
+        except Exception as error:  # of any kind: that the table has moved says why, whatever the format calls it
+            if isinstance(error, BatchError) or self.pin(spark)[0] == pinned:
                 raise
             raise _Moved from error
         return sorted(changes.batches)
