@@ -32,7 +32,7 @@ def mirror(
 ) -> int:
     """Write the position to the group. Returns how many partitions were written; 0 without a group.
 
-    :param look: what a turn has found, or nothing yet.
+    :param look: the answers that a turn has had, or none yet.
     :param committed: a committed batch; later ones are looked for.
     :param ways_past: as in :func:`~airflow_kafka_offsets.engine.ways.ways_on`.
     :param identity: the current one, where it is known.

@@ -41,8 +41,8 @@ _ENDED = "INVALID_HANDLE.SESSION_CLOSED"
 _SHARED = 20
 """How many batches have the same ids one after the other: so many of them may have ended, and each is asked for."""
 _SESSIONS: list[Any] = []
-"""Those of this process. When pyspark's garbage is collected, a session closes the threads that all of them share, and
-waits for them. A thread that is just starting may be the one that collects, and another one waits for it: for ever."""
+"""All of this process, so that none is collected: it would close the threads that they share, and wait for them, in any
+thread. One that is just starting would wait for those that wait until it has started."""
 _USER = "airflow"  # a session belongs to a user; without one, pyspark takes that of the worker's process
 
 

@@ -22,7 +22,7 @@ THINGS: dict[str, Callable[..., Iterable[Any]]] = {
 
 @pytest.fixture
 def asked(cluster: InMemoryCluster, monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, Any]]:
-    """How often Kafka was asked for what."""
+    """How often Kafka was asked for what. Each verb still answers."""
     counts = Counter[tuple[str, Any]]()
 
     def counted(verb: str) -> Callable[..., Any]:

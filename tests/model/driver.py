@@ -133,11 +133,8 @@ class Driver:
         self._put("begun", {})
         self._look("expects before")
         at = self.output, self.plan["key"]
-        if self.plan["from_outputs"]:
-            rows = self._of_outputs()
-            gaps = {tp: body.planned(tp) - sum(row.partition == tp for row in rows) for tp in body.ranges}
-        else:
-            rows, gaps = read(self.kafka, body, self.plan["isolation_level"], self.tables)
+        of_kafka = self.kafka, body, self.plan["isolation_level"], self.tables
+        rows = self._of_outputs() if self.plan["from_outputs"] else read(*of_kafka)
         for _ in range(self.rnd.randint(1, 8)):
             pause("swap")
         if self._is_overtaken():
@@ -148,10 +145,9 @@ class Driver:
         pause()
         written = self.tables.rows[self.output].get(self.plan["key"], [])
         if is_compacted:
-            self.tables.jobs[at] = self.job.number
-            gaps = {tp: body.planned(tp) - sum(row.partition == tp for row in written) for tp in body.ranges}
+            self.tables.jobs[at], rows = self.job.number, written
         self._look("expects after")
-        self._put("report", {"counts": counts_of(written, self.tables.bad.get(at, []), gaps, body)})
+        self._put("report", {"counts": counts_of(written, self.tables.bad.get(at, []), rows, body)})
 
     def _read(self, name: str) -> Any:
         value = read_object(self.store, name)
@@ -247,15 +243,13 @@ class Driver:
         return plans[-1] != self.plan["plan_id"] or entries[-1]["entry"] == "commit"
 
 
-def read(
-    kafka: SteppingCluster, body: PlanBody, isolation_level: str, tables: Tables
-) -> tuple[list[Row], dict[TopicPartition, int]]:
-    """The records of a plan as Spark reads them, all at one moment and by the topics' names, and the gaps between them.
+def read(kafka: SteppingCluster, body: PlanBody, isolation_level: str, tables: Tables) -> list[Row]:
+    """The records of a plan as Spark reads them, all at one moment and by the topics' names.
 
     Fails if some of them are gone. Compaction and transactions leave gaps, and move neither end of the log.
     """
     pause("read")
-    rows, gaps = list[Row](), {}
+    rows = list[Row]()
     for tp, planned in sorted(body.ranges.items()):
         if planned.start == planned.end:
             continue
@@ -264,18 +258,16 @@ def read(
             raise Stopped("gone")
         skips = {o for s in body.skips.get(tp, ()) for o in range(s.start_offset, s.end_offset)}
         records = kafka.records(tp, planned.start, planned.end, isolation_level)
-        found = [Row(tables.origins[i], tp, o, epoch) for i, o, epoch in records if o not in skips]
-        gaps[tp] = body.planned(tp) - len(found)
-        rows += found
+        rows += [Row(tables.origins[i], tp, o, epoch) for i, o, epoch in records if o not in skips]
     if tables.limit is not None and len(rows) > tables.limit:
         raise Stopped("too many records")
     if any(row.place == tables.poison for row in rows):
         raise Stopped("poison")
-    return rows, gaps
+    return rows
 
 
-def counts_of(rows: list[Row], bad: list[Row], gaps: dict[TopicPartition, int], body: PlanBody) -> dict[str, Any]:
-    """What reading the tables back shows; the gaps as the scan of Kafka had them.
+def counts_of(rows: list[Row], bad: list[Row], found: list[Row], body: PlanBody) -> dict[str, Any]:
+    """What reading the tables back shows, and the gaps between what was found to be written.
 
     :param rows: all records; ``bad``: those that are in the table of bad records.
     """
@@ -285,7 +277,8 @@ def counts_of(rows: list[Row], bad: list[Row], gaps: dict[TopicPartition, int], 
         different = len(Counter(offsets))
         low, high = (min(offsets), max(offsets)) if offsets else (None, None)
         of_bad = sum(row.partition == tp for row in bad)
-        counts[tp] = (len(offsets) - of_bad, of_bad, 0, different, gaps.get(tp, 0), low, high)
+        gaps = body.planned(tp) - sum(row.partition == tp for row in found) if tp in body.ranges else 0
+        counts[tp] = (len(offsets) - of_bad, of_bad, 0, different, gaps, low, high)
     return to_columns(("rows", "bad", "filtered", "offsets", "gaps", "first", "last"), counts)
 
 
@@ -293,7 +286,7 @@ def run_plain_job(
     kafka: SteppingCluster, tables: Tables, rnd: Any, plan: Any, body: PlanBody, is_overtaken: Callable[[], bool]
 ) -> None:
     """A job that knows nothing of the log: it reads the offsets that it was given, and reports nothing."""
-    rows, _ = read(kafka, body, plan.isolation_level, tables)
+    rows = read(kafka, body, plan.isolation_level, tables)
     for _ in range(rnd.randint(1, 8)):
         pause("swap")
     tables.late_swaps += is_overtaken()
