@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -151,11 +151,10 @@ def clear_run(scene: Scene) -> None:
 
 
 def time_out(scene: Scene) -> None:
-    end = datetime.now(UTC)
+    end = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     scene.produce(round(end.timestamp() * 1000) - 60_000)
-    window = {"kafka_offsets": {"window": [f"{bound:%FT%TZ}" for bound in (end - timedelta(hours=1), end)]}}
     scene.said()
-    run = scene.run(**window)
+    run = scene.run(logical_date=end)
     assert (run.states("orders"), scene.tries(run, "wait")) == (["failed"], 1)
     assert "Still missing" in scene.said()
     assert not scene.log.exists()

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,8 @@ class Scene:
     def _conf(self) -> dict[str, str]:
         return {"topic": self.topic, "group": self.group, "output": str(self.output)}
 
-    def run(self, **conf: Any) -> RunResult:
-        return run_dag(self._dag, conf={**self._conf, **conf})
+    def run(self, logical_date: datetime | None = None) -> RunResult:
+        return run_dag(self._dag, conf=self._conf, logical_date=logical_date)
 
     def tries(self, run: RunResult, step: str) -> int:
         return next(task.tries for task in run.tasks if task.task_id == self.task(step))

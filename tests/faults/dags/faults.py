@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG
+from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_kafka_offsets import Delta, KafkaSparkBatchOperator, Merge, Timestamp, kafka_spark_batch
 from testbed.topics import wait_for
@@ -35,10 +36,10 @@ BATCH: dict[str, Any] = {
 IN_SEQUENCE = {**BATCH, "group_id": "{{ params.group }}", "start": "earliest"}
 
 
-def dag(dag_id: str) -> DAG:
+def dag(dag_id: str, schedule: CronDataIntervalTimetable | None = None) -> DAG:
     return DAG(
         dag_id,
-        schedule=None,
+        schedule=schedule,
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         params={"topic": "none", "group": "none", "output": "none"},
         default_args={"retries": 1, "on_retry_callback": tell_of_a_retry},
@@ -52,7 +53,7 @@ with dag("faults_of_one_task"):
 with dag("faults_of_one_task_and_merge"):
     merge = Merge("{{ params.output }}.current", keys=["topic", "partition", "offset"])
     KafkaSparkBatchOperator(task_id="orders", merge=merge, **IN_SEQUENCE)
-with dag("faults_of_a_window"):  # which the run's conf names
+with dag("faults_of_a_window", CronDataIntervalTimetable("0 * * * *", timezone="UTC")):
     wait = {"idle_timeout": 7200, "poke_interval": 0.2}
     KafkaSparkBatchOperator(task_id="orders", start=Timestamp(), end=Timestamp(), sensor=wait, wait_timeout=1, **BATCH)
 
