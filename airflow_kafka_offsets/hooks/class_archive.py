@@ -41,7 +41,7 @@ from airflow_kafka_offsets.hooks.spark_installation import (
 # The first compiler and the serial collector: a small job is over before the second compiler pays.
 SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SILENT = "-Xlog:cds=off,cds+dynamic=off"  # Java lists there what it leaves out
-_WITHIN_S = 300
+_WITHIN_S = 900  # it tells of hanging only: beside other work a minute becomes many
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, IsolationLevel, Producer
 from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec, ResourceType
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from testbed import jars
@@ -45,6 +46,7 @@ def session_settings(
         "spark.sql.catalog.lake.warehouse": str(lake / "iceberg"),
         "spark.sql.warehouse.dir": str(lake / "warehouse"),
         "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "2g",  # it lives for many tests, and keeps something of each of their tables
         "spark.log.level": "OFF",
     }
 
@@ -64,6 +66,8 @@ def spark(
             patch.setenv(name, value)
         session = builder.getOrCreate()
         yield session
+        if (jvm := getattr(SparkContext._gateway, "proc", None)) is not None:
+            assert jvm.poll() is None, f"Spark's JVM has ended by itself, with {jvm.poll()}: 52 is for want of memory"
         session.stop()
 
 
