@@ -35,7 +35,7 @@ from airflow_kafka_offsets.kafka_values import EndOffset, IsolationLevel, TopicP
 # Of the protocol: two questions, and the answer of a time without a match.
 _LOG_START, _LOG_END, _NO_RECORD = -2, -1, -1
 _WHAT = "look up offsets"
-_CHUNKS_AT_ONCE = 2  # while the broker answers one, the other is read
+_CHUNKS_AT_ONCE = 4  # while the broker answers some, another is read
 
 
 def log_start_offsets(connection: Connection, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:

@@ -141,7 +141,7 @@ def test_many_partitions_go_out_in_chunks_and_reads_say_how_far_they_are(
     wide = topic(2 * CHUNK + 1)
     with Counting(broker.client_config) as cluster:
         assert set(cluster.log_start_offsets(tps(wide, 2 * CHUNK + 1)).values()) == {0}
-        assert sorted(cluster.asked) == [1, CHUNK, CHUNK]  # two at a time, in any order
+        assert sorted(cluster.asked) == [1, CHUNK, CHUNK]  # side by side, in any order
         assert cluster.made == [OffsetConsumer]
         assert cluster.first_times(dict.fromkeys(tps(wide, 2 * CHUNK + 1), 0), "read_uncommitted") == {}
         assert "read the first records: 500 of 1,001" in caplog.text
