@@ -109,8 +109,8 @@ def schema_registry(java: Java, say: Say) -> Iterator[RegistryServer]:
 def proxied(java: Java, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[KafkaBroker, KafkaProxy]]:
     port = free_ports(1)[0]
     with (
-        KafkaBroker(tmp_path_factory.mktemp("kafka"), proxy_port=port, java=java, say=say) as running,
         KafkaProxy(port, lambda: running.proxied_address) as proxy,
+        KafkaBroker(tmp_path_factory.mktemp("kafka"), proxy_port=port, java=java, say=say) as running,
     ):
         yield running, proxy
 

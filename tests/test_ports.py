@@ -1,4 +1,4 @@
-"""A port that the testbed was given stays its own until its server has it."""
+"""A port that the testbed was given stays its own until its process ends."""
 
 import socket
 import sys
@@ -7,7 +7,7 @@ import pytest
 
 from testbed.ports import free_ports
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a port can be lost, and is asked for again")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a server have a kept port")
 
 
 def test_a_port_is_no_longer_free_before_its_server_starts_while_it_is_down_and_after_it() -> None:
