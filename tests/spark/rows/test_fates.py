@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +21,11 @@ from airflow_kafka_offsets.spark import fates as fates_of_records
 from airflow_kafka_offsets.spark import kept
 from airflow_kafka_offsets.spark.errors import BadRecords as TooManyBadRecords
 from airflow_kafka_offsets.spark.errors import ConditionNotMet, InvalidJob, OtherOutput
-from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
 from airflow_kafka_offsets.spark.marks import near
 from testbed.broker import KafkaBroker
 from testbed.registry_server import RegistryServer
 from testbed.topics import wait_for
+from tests.spark.killed_driver import ROOT
 from tests.spark.plans import PlannedBatch, Plans
 from tests.spark.rows.conftest import Lake
 from tests.spark.rows.test_decode import ID, NAME, order, schema, with_header
@@ -264,37 +266,22 @@ def test_a_batch_whose_commit_meets_another_one_is_written_again_and_counted_rig
 
 @pytest.mark.slow
 def test_bad_records_of_a_stage_that_runs_again_are_counted_once(
-    lake: Lake, plans: Plans, broker: KafkaBroker, topic: Callable[..., str], tmp_path: Path
+    lake: Lake,
+    plans: Plans,
+    broker: KafkaBroker,
+    topic: Callable[..., str],
+    session_settings: Mapping[str, str],
+    tmp_path: Path,
 ) -> None:
     """What the stage has shuffled is lost, so Spark observes its records twice: four bad ones, where two are."""
-    runs, may_end, spark = tmp_path / "runs", tmp_path / "may_end", lake.spark
-    runs.mkdir()
-
-    def wait(partition: int) -> int:
-        (runs / f"{partition}-{time.monotonic_ns()}").touch()
-        if partition == 1:
-            wait_for("files of the other partition are lost", may_end.exists)
-        return partition
-
-    def shuffled() -> set[Path]:
-        files = spark._jvm.org.apache.spark.SparkEnv.get().blockManager().diskBlockManager().getAllFiles()  # type: ignore[union-attr]
-        found = {Path(files.apply(n).getPath()) for n in range(files.size())}
-        return {file for file in found if file.suffix == ".data" and file.exists()}
-
-    spark.udf.register("wait", wait, "INT")
     name = topic(2)
     broker.produce(name, [(n % 2, None, b"bad" if n < 2 else b"{}", None) for n in range(6)])
-    batch, before = plans.batch({(name, 0): (0, 3), (name, 1): (0, 3)}), shuffled()
-    lake = replace(lake, kind="iceberg")
+    batch, lake = plans.batch({(name, 0): (0, 3), (name, 1): (0, 3)}), replace(lake, kind="iceberg")
     rows = Rows(ORDER, select=["wait(partition) AS day"], bad=BadRecords(lake.sink("bad"), limit=2))
     sink = Iceberg(f"lake.db.{tmp_path.name}_good", partition_by=["day"])  # Iceberg shuffles by partition
+    command = [sys.executable, "-m", "tests.spark.lost_shuffle", json.dumps(session_settings), str(tmp_path / "runs")]
     arguments = batch.arguments(batch.job(job_object(sink, rows)))
-    with ThreadPoolExecutor(1) as pool:
-        driver = pool.submit(write_batch, spark, arguments)
-        wait_for("the first partition is shuffled", lambda: shuffled() - before or driver.done())
-        for file in shuffled() - before:
-            file.unlink()
-        may_end.touch()
-        driver.result(300)
-    assert len([*runs.glob("0-*")]) > 2
+    driver = subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert driver.returncode == 0, driver.stderr
+    assert len([*(tmp_path / "runs").glob("0-*")]) > 2
     assert (batch.problems(), lake.count("good"), lake.count("bad")) == ([], 4, 2)
