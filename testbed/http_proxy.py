@@ -25,6 +25,11 @@ class Request:
     received: int
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256  # a store's client opens so many connections at once
+
+
 @dataclass
 class HttpProxy:
     """A server on a port of its own, in a ``with`` block.
@@ -63,8 +68,7 @@ class HttpProxy:
 
             def log_message(self, *_: Any) -> None: ...
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), Handler)
         if self.certificate is not None:
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.clients)
             context.load_cert_chain(self.certificate)
