@@ -173,18 +173,16 @@ class Connection:
         return settings_of.principal(self._config, self._tokens.token if self._tokens else None)
 
     def consumer(
-        self, isolation_level: IsolationLevel | None, topic: str, group_id: str | None = None
+        self, isolation_level: IsolationLevel, topic: str, group_id: str | None = None
     ) -> Clients[OffsetConsumer]:
         """The consumer of this isolation level, which look-ups and the group share; another group gets a new one.
 
-        :param isolation_level: ``None``: any, for log starts.
         :param topic: a new consumer asks for it first: without that, every twentieth stops for 0.7 s at a look-up.
         """
-        level = isolation_level or next(iter(self._consumers), None) or "read_uncommitted"
-        known = self._consumers.get(level)
+        known = self._consumers.get(isolation_level)
         if known is None or group_id not in (None, known.group_id):
-            settings = {"group.id": group_id or _NEUTRAL_GROUP, "isolation.level": level}
-            known = self._consumers[level] = self.new_consumer(settings, topic)
+            settings = {"group.id": group_id or _NEUTRAL_GROUP, "isolation.level": isolation_level}
+            known = self._consumers[isolation_level] = self.new_consumer(settings, topic)
         return known
 
     def new_consumer(self, settings: Mapping[str, Any], topic: str | None = None) -> Clients[OffsetConsumer]:

@@ -39,7 +39,7 @@ from airflow_kafka_offsets.broker.connection import (
     OffsetConsumer,
     in_words,
 )
-from airflow_kafka_offsets.broker.partition_errors import CHUNK, Refusals, chunks, epoch_of, to_kafka
+from airflow_kafka_offsets.broker.partition_errors import CHUNK, Refusals, chunks, epoch_of, in_chunks, to_kafka
 from airflow_kafka_offsets.errors import ClusterUnavailable, GroupActive, clean_text
 from airflow_kafka_offsets.kafka_values import CommittedOffset, GroupDescription, TopicPartition
 
@@ -85,25 +85,30 @@ def committed(
         end = time.monotonic() + 2 * connection.attempt_s
         wait_s = connection.attempt_s if size == CHUNK else min(_SHORT_WAIT_S, connection.attempt_s)
         before, largest_failed = len(answers), 0
-        for chunk in chunks([tp for tp in sorted(partitions) if tp not in answers], size):
-            if time.monotonic() > end:
-                refusals.waiting.update(dict.fromkeys(chunk, "not asked, because others had no answer"))
-                continue
+
+        def fetch(chunk: list[TopicPartition]) -> list[KafkaTopicPartition] | KafkaError | None:
             try:
-                found = _fetch(client, chunk, wait_s)
+                return _fetch(client, chunk, wait_s) if time.monotonic() <= end else None
             except KafkaException as raised:
-                _check_right(connection, group_id, raised.args[0], "read offsets of", "Describe")
+                error: KafkaError = raised.args[0]
+                _check_right(connection, group_id, error, "read offsets of", "Describe")
+                return error
+
+        for chunk, found in in_chunks([tp for tp in sorted(partitions) if tp not in answers], fetch, size):
+            if found is None:
+                refusals.waiting.update(dict.fromkeys(chunk, "not asked, because others had no answer"))
+            elif isinstance(found, KafkaError):
                 largest_failed = max(largest_failed, len(chunk))
                 if len(chunk) == 1:
-                    refusals.add(chunk, raised.args[0], _PENDING if answers else "")
+                    refusals.add(chunk, found, _PENDING if answers else "")
                 else:  # one partition of it may be the cause
-                    refusals.waiting.update(dict.fromkeys(chunk, in_words(raised.args[0])))
-                continue
-            for tp, answer in zip(chunk, found, strict=True):
-                if answer.error is None:
-                    answers[tp] = _committed(answer)
-                else:
-                    refusals.add([tp], answer.error)
+                    refusals.waiting.update(dict.fromkeys(chunk, in_words(found)))
+            else:
+                for tp, answer in zip(chunk, found, strict=True):
+                    if answer.error is None:
+                        answers[tp] = _committed(answer)
+                    else:
+                        refusals.add([tp], answer.error)
         # Where smaller chunks have no answer either, the coordinator has none for any.
         size = max(1, largest_failed // 10) if size == CHUNK or len(answers) > before else CHUNK
         refusals.settle()

@@ -19,7 +19,6 @@ gives -1001 without an error (``rd_kafka_ListOffsets_response_merge`` drops it),
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from confluent_kafka import IsolationLevel as KafkaIsolationLevel
@@ -28,18 +27,23 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from airflow_kafka_offsets.broker.connection import Connection, OffsetConsumer
-from airflow_kafka_offsets.broker.partition_errors import Refusals, chunks, epoch_of, to_kafka
+from airflow_kafka_offsets.broker.partition_errors import CHUNK, Refusals, chunks, epoch_of, in_chunks, to_kafka
 from airflow_kafka_offsets.errors import clean_text
 from airflow_kafka_offsets.kafka_values import EndOffset, IsolationLevel, TopicPartition, by_topic
 
 # Of the protocol: two questions, and the answer of a time without a match.
 _LOG_START, _LOG_END, _NO_RECORD = -2, -1, -1
 _WHAT = "look up offsets"
-_CHUNKS_AT_ONCE = 4  # while the broker answers some, another is read
 
 
 def log_start_offsets(connection: Connection, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-    found = _look_up(connection, dict.fromkeys(partitions, _LOG_START), None)
+    """These are asked for first. Of many partitions, the consumer learns all leaders at once; else each chunk's are
+    asked for.
+    """
+    if len(partitions) > CHUNK:
+        consumer = connection.consumer("read_uncommitted", min(partitions).topic)
+        connection.ask(consumer, "list the leaders", lambda client: client.list_topics(timeout=connection.attempt_s))
+    found = _look_up(connection, dict.fromkeys(partitions, _LOG_START), "read_uncommitted")
     return {tp: answer.offset for tp, answer in found.items()}
 
 
@@ -89,7 +93,7 @@ def newest_timestamps(
 def _look_up(
     connection: Connection,
     asked: Mapping[TopicPartition, int],
-    isolation_level: IsolationLevel | None,
+    isolation_level: IsolationLevel,
     *,
     by_time: bool = False,
 ) -> dict[TopicPartition, KafkaTopicPartition]:
@@ -104,22 +108,20 @@ def _look_up(
         :param cause: what is known about partitions that have no answer.
         """
         left = [tp for tp in partitions if tp not in answers]
-        asking = list(chunks(left))
 
-        def found(chunk: list[TopicPartition]) -> list[KafkaTopicPartition]:
+        def look_up(chunk: list[TopicPartition]) -> list[KafkaTopicPartition]:
             question = [KafkaTopicPartition(tp.topic, tp.partition, asked[tp]) for tp in chunk]
             return client.offsets_for_times(question, timeout=connection.attempt_s)
 
         try:
-            with ThreadPoolExecutor(_CHUNKS_AT_ONCE) as pool:
-                for chunk, of_chunk in zip(asking, pool.map(found, asking), strict=True):
-                    for tp, answer in zip(chunk, of_chunk, strict=True):
-                        if answer.error is not None:
-                            refusals.add([tp], answer.error, cause)
-                        elif _is_answer(answer, asked[tp], by_time=by_time):
-                            answers[tp] = answer
-                        else:
-                            refusals.waiting[tp] = _no_answer(answer) + cause
+            for chunk, found in in_chunks(left, look_up):
+                for tp, answer in zip(chunk, found, strict=True):
+                    if answer.error is not None:
+                        refusals.add([tp], answer.error, cause)
+                    elif _is_answer(answer, asked[tp], by_time=by_time):
+                        answers[tp] = answer
+                    else:
+                        refusals.waiting[tp] = _no_answer(answer) + cause
         except KafkaException as raised:  # the chunks that were not asked yet would wait as long
             refusals.add([tp for tp in left if tp not in answers], raised.args[0], cause)
 

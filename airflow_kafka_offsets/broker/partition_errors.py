@@ -14,7 +14,8 @@ error is raised, so that it names every one of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
@@ -26,7 +27,9 @@ from airflow_kafka_offsets.errors import ClusterUnavailable, listed
 from airflow_kafka_offsets.kafka_values import CommittedOffset, TopicPartition
 
 T = TypeVar("T")
+A = TypeVar("A")
 CHUNK = 500  # partitions per call: librdkafka's cost grows with the square of them (rd_kafka_topic_partition_list_find)
+_CHUNKS_AT_ONCE = 4  # while the broker answers some, another is read
 
 
 class Refusals:
@@ -80,6 +83,13 @@ def chunks(items: Collection[T], size: int = CHUNK) -> Iterator[list[T]]:
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):
         yield chunk
+
+
+def in_chunks(items: Collection[T], ask: Callable[[list[T]], A], size: int = CHUNK) -> Iterator[tuple[list[T], A]]:
+    """Each chunk and its answer. Several are asked at once; behind one that raises, no other is begun."""
+    asking = list(chunks(items, size))
+    with ThreadPoolExecutor(_CHUNKS_AT_ONCE) as pool:
+        yield from zip(asking, pool.map(ask, asking), strict=True)
 
 
 def to_kafka(tp: TopicPartition, commit: CommittedOffset | None = None) -> KafkaTopicPartition:

@@ -92,20 +92,26 @@ def test_a_leader_that_does_not_answer_is_named_at_the_deadline(
 
 
 class Counting(KafkaCluster):
-    """Remembers the kinds of clients that it has made, and how many partitions each look-up asked for."""
+    """Remembers the kinds of clients that it has made, how many partitions each look-up asked for, and how often all
+    topics were listed."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__(config)
         self.made: list[type] = []
         self.asked: list[int] = []
+        self.listed = 0
 
     def _make(self, kind: Any, settings: Mapping[str, Any]) -> Any:
         self.made.append(kind)
         if kind is not OffsetConsumer:
             return super()._make(kind, settings)
-        asked = self.asked
+        asked, cluster = self.asked, self
 
         class Watched(OffsetConsumer):
+            def list_topics(self, topic: str | None = None, timeout: float = -1.0) -> Any:
+                cluster.listed += topic is None
+                return super().list_topics(topic, timeout=timeout)
+
             def offsets_for_times(
                 self, partitions: list[KafkaTopicPartition], timeout: float = -1.0
             ) -> list[KafkaTopicPartition]:
@@ -122,12 +128,12 @@ def test_a_commit_opens_one_client_and_a_plan_one_more(broker: KafkaBroker, orde
         cluster.committed(group, partitions)
         cluster.commit_offsets(group, dict.fromkeys(partitions, CommittedOffset(3)))
         cluster.committed(group, partitions)
-        cluster.log_start_offsets(partitions)
         cluster.end_offsets(partitions, "read_committed")
         assert cluster.made == [OffsetConsumer]
         cluster.describe(TopicList((orders,)))
         cluster.describe_group(group)
         assert cluster.made == [OffsetConsumer, AdminClient]
+        cluster.log_start_offsets(partitions)
         cluster.end_offsets(partitions, "read_uncommitted")
         cluster.offsets_for_times(dict.fromkeys(partitions, 0), "read_uncommitted")
         assert cluster.made == [OffsetConsumer, AdminClient, OffsetConsumer]
@@ -142,6 +148,8 @@ def test_many_partitions_go_out_in_chunks_and_reads_say_how_far_they_are(
     with Counting(broker.client_config) as cluster:
         assert set(cluster.log_start_offsets(tps(wide, 2 * CHUNK + 1)).values()) == {0}
         assert sorted(cluster.asked) == [1, CHUNK, CHUNK]  # side by side, in any order
+        assert len(cluster.end_offsets(tps(wide, 2 * CHUNK + 1), "read_uncommitted")) == 2 * CHUNK + 1
+        assert cluster.listed == 1, "no look-up asks for its leaders"
         assert cluster.made == [OffsetConsumer]
         assert cluster.first_times(dict.fromkeys(tps(wide, 2 * CHUNK + 1), 0), "read_uncommitted") == {}
         assert "read the first records: 500 of 1,001" in caplog.text
