@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from tests.airflow.reader import rows_of
 os.environ["AIRFLOW__LOGGING__NAMESPACE_LEVELS"] = (
     "airflow_kafka_offsets=INFO airflow.task.operators.airflow_kafka_offsets=INFO"
 )
+if version("apache-airflow").startswith("3.1."):  # which does not know that setting
+    os.environ["AIRFLOW__LOGGING__LOGGING_LEVEL"] = "INFO"
 
 WIRING = TEST_DAGS / "wiring.py"
 STORE = AIRFLOW_HOME / "kafka_offsets"
