@@ -18,6 +18,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark.jobs.write_batch import write_batch
+from airflow_kafka_offsets.spark.store import jvm_of
 from testbed.topics import wait_for
 
 
@@ -33,7 +34,7 @@ def main(settings: str, folder: str, *arguments: str) -> None:
         return partition
 
     def shuffled() -> set[Path]:
-        files = spark._jvm.org.apache.spark.SparkEnv.get().blockManager().diskBlockManager().getAllFiles()  # type: ignore[union-attr]
+        files = jvm_of(spark).org.apache.spark.SparkEnv.get().blockManager().diskBlockManager().getAllFiles()
         found = {Path(files.apply(n).getPath()) for n in range(files.size())}
         return {file for file in found if file.suffix == ".data" and file.exists()}
 

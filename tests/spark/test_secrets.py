@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_offsets.spark import secrets
 from airflow_kafka_offsets.spark.errors import InvalidJob
 from airflow_kafka_offsets.spark.secrets import CREDENTIAL, ONE_TIME_FILE, client_options, parse_properties
+from airflow_kafka_offsets.spark.store import jvm_of
 
 pytestmark = pytest.mark.long
 
@@ -33,7 +34,7 @@ OPTIONS = {
 
 
 def java_properties(spark: SparkSession) -> Any:
-    return spark._jvm.java.util.Properties()  # type: ignore[union-attr]
+    return jvm_of(spark).java.util.Properties()
 
 
 @given(st.text("ab \\=:#!\n\r\t\f\u00e9\U0001f600", max_size=30))
