@@ -91,7 +91,9 @@ def _compare(records: DataFrame, old: Mapping[str, Any], new: Mapping[str, Any],
 
 
 def _types(records: DataFrame, rows: Mapping[str, Any]) -> dict[str, str]:
-    fields = Fates(records.limit(0), rows).rows().schema.fields
+    fates = Fates(records.limit(0), rows)
+    fates.require_rows()
+    fields = fates.rows().schema.fields
     return {field.name.lower(): field.dataType.simpleString() for field in fields if field.name not in SOURCE}
 
 

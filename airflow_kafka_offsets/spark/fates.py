@@ -46,8 +46,8 @@ from airflow_kafka_offsets.spark.sinks import BAD_ROLE, plain_sink
 from airflow_kafka_offsets.spark.sinks.columns import keyed, quoted, without_rows
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN, Sink
 from airflow_kafka_offsets.spark.sinks.table import TableSink
-from airflow_kafka_offsets.spark.source import COLUMNS, HEADERS, settings_of
-from airflow_kafka_offsets.spark.store import jvm_of
+from airflow_kafka_offsets.spark.source import COLUMNS, HEADERS
+from airflow_kafka_offsets.spark.store import jvm_of, settings_of
 
 REASON = "kafka_reason"
 SOURCE = ("topic", "partition", "offset")
@@ -104,31 +104,29 @@ class Fates:
         return self.all.agg(*self._counts).collect()[0].asDict()
 
     def rows(self) -> DataFrame:
-        """The rows: the selected columns, and the source's topic, partition and offset.
+        """The rows: the selected columns, and the source's topic, partition and offset."""
+        seen, own = self._selected()
+        return seen.select(*own, *SOURCE)
 
-        :raises InvalidJob: two columns would have one name.
+    def require_rows(self) -> None:
+        """
+        :raises InvalidJob: two columns would have one name; or an expression makes several rows of a record, or none.
         """
         seen, own = self._selected()
-        rows = seen.select(*own, *(f.col(name) for name in SOURCE))
-        names = [*map(str.lower, rows.columns), BATCH_COLUMN]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            cause = (
-                f"They would have the column {', '.join(twice)} twice; {', '.join(SOURCE)} and {BATCH_COLUMN} are added"
-            )
-            raise InvalidJob("Cannot select the rows", cause, 'Name yours: Rows(select=["value.offset AS item", …])')
-        return rows
-
-    def require_one_row_each(self) -> None:
-        """:raises InvalidJob: an expression makes several rows of a record, or none. What is rejected else is not."""
-        seen, own = self._selected()
-        try:
-            seen.select(f.struct(f.lit(0), *own)).schema  # noqa: B018, Spark looks at it now; in a struct it takes no generator
+        try:  # in a struct, Spark takes no expression that makes several rows
+            names = seen.select(*own, *SOURCE, f.struct(f.lit(0), *own)).columns[:-1]
         except AnalysisException as error:
             if "UNSUPPORTED_GENERATOR" not in str(error):
                 raise
             cause = f"An expression of {', '.join(self.select)} makes several rows of one record"
             remedy = "Keep the array: a view over the table can explode it"
             raise InvalidJob("Cannot select the rows", cause, remedy) from None
+        names = [*map(str.lower, names), BATCH_COLUMN]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            cause = (
+                f"They would have the column {', '.join(twice)} twice; {', '.join(SOURCE)} and {BATCH_COLUMN} are added"
+            )
+            raise InvalidJob("Cannot select the rows", cause, 'Name yours: Rows(select=["value.offset AS item", …])')
 
     def bad(self) -> DataFrame:
         """Bad records, as Kafka has them."""
@@ -195,8 +193,8 @@ class RowSink(Sink):
         with _refusing():
             fates = Fates(without_rows(spark, KAFKA_COLUMNS), self.rows)
             self.types = fates.types
+            fates.require_rows()
             self.conditions.analyse(fates.rows())
-            fates.require_one_row_each()
         for table in filter(None, (self.sink, self.bad)):
             table.check(spark, plan)
 

@@ -26,7 +26,7 @@ from airflow_kafka_offsets.spark.errors import InvalidJob
 from airflow_kafka_offsets.spark.plan import Plan, Range
 from airflow_kafka_offsets.spark.secrets import SETTING, client_options
 from airflow_kafka_offsets.spark.sinks.columns import without_rows
-from airflow_kafka_offsets.spark.store import jvm_of, major_version
+from airflow_kafka_offsets.spark.store import jvm_of, major_version, settings_of
 
 PREFIX = "spark.kafka_offsets.source."
 """Spark settings that are options of the source: ``spark.kafka_offsets.source.minPartitions``. Spark shows them."""
@@ -127,12 +127,6 @@ def _load(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
     scala = "2.12" if major_version(spark) < 4 else "2.13"
     package = f"org.apache.spark:spark-sql-kafka-0-10_{scala}:{spark.version}"
     raise InvalidJob("Cannot read from Kafka", "Spark has no Kafka source", f'Give the job packages="{package}"')
-
-
-def settings_of(spark: SparkSession) -> dict[str, str]:
-    """All settings of the session that are not Spark's own."""
-    every = getattr(spark.conf, "getAll", None)  # a property, since Spark 4.0
-    return dict(spark.sparkContext.getConf().getAll() if every is None else every)
 
 
 def _tasks(spark: SparkSession, plan: Plan, given: Mapping[str, str]) -> dict[str, str]:

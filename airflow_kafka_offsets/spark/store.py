@@ -53,6 +53,18 @@ def major_version(spark: SparkSession) -> int:
     return int(spark.version.partition(".")[0])
 
 
+def settings_of(spark: SparkSession) -> dict[str, str]:
+    """All settings of the session that are not Spark's own. Over Spark Connect it is a request, as one setting is."""
+    if major_version(spark) >= 4:
+        return dict(spark.conf.getAll)
+    every = spark._jsparkSession.conf().getAll().iterator()
+    found = {}
+    while every.hasNext():
+        pair = every.next()
+        found[pair._1()] = pair._2()
+    return found
+
+
 def require_jvm(spark: SparkSession, what: str) -> Any:
     """:raises InvalidJob: there is no JVM; ``what`` needs it."""
     if (jvm := jvm_of(spark)) is None:

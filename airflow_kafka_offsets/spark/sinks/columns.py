@@ -40,8 +40,10 @@ def keyed(rows: DataFrame, key: str) -> DataFrame:
 
     :raises InvalidJob: the rows have a column of this name already.
     """
-    refuse_batch_column(rows)
-    return rows.select(f.lit(key).alias(BATCH_COLUMN), "*")
+    made = rows.select(f.lit(key).alias(BATCH_COLUMN), "*")
+    if taken := [name for name in made.columns[1:] if name.lower() == BATCH_COLUMN]:  # Spark's names have no case
+        raise InvalidJob("Cannot write the rows", f"They have a column {taken[0]}, which sinks add", "Rename it")
+    return made
 
 
 def without_rows(spark: SparkSession, columns: str) -> DataFrame:
@@ -51,12 +53,6 @@ def without_rows(spark: SparkSession, columns: str) -> DataFrame:
     """
     pairs = (column.split(maxsplit=1) for column in re.split(r", (?![^<]*>)", columns))
     return spark.range(0).select(*(f.lit(None).cast(kind).alias(name) for name, kind in pairs))
-
-
-def refuse_batch_column(rows: DataFrame) -> None:
-    """:raises InvalidJob: the rows have a column of this name already. Spark's names have no case."""
-    if taken := [name for name in rows.columns if name.lower() == BATCH_COLUMN]:
-        raise InvalidJob("Cannot write the rows", f"They have a column {taken[0]}, which sinks add", "Rename it")
 
 
 def quoted(name: str) -> str:

@@ -37,7 +37,7 @@ from airflow_kafka_offsets.spark.retries import names_of
 from airflow_kafka_offsets.spark.sinks.columns import nullable, quoted
 from airflow_kafka_offsets.spark.sinks.contract import BATCH_COLUMN
 from airflow_kafka_offsets.spark.sinks.table import TableSink
-from airflow_kafka_offsets.spark.store import major_version
+from airflow_kafka_offsets.spark.store import major_version, settings_of
 
 WAP_ID, WAP_BRANCH = "spark.wap.id", "spark.wap.branch"
 PUBLISHED = "published-wap-id"
@@ -59,12 +59,12 @@ class IcebergTable(TableSink):
     }
 
     def refuse_session(self, spark: SparkSession) -> None:
-        for name in (WAP_ID, WAP_BRANCH):
-            if (value := spark.conf.get(name, None)) is not None:
-                cause = f"The Spark setting {name}={value} would send its commits elsewhere"
-                raise InvalidJob(f"Cannot write {self.output}", cause, "Remove the setting: the job stages by itself")
+        settings = settings_of(spark)
+        if found := [f"{name}={settings[name]}" for name in (WAP_ID, WAP_BRANCH) if name in settings]:
+            cause = f"The Spark setting {found[0]} would send its commits elsewhere"
+            raise InvalidJob(f"Cannot write {self.output}", cause, "Remove the setting: the job stages by itself")
         setting, _, extension = EXTENSIONS.partition("=")
-        if major_version(spark) < 4 and extension.rpartition(".")[2] not in str(spark.conf.get(setting, "")):
+        if major_version(spark) < 4 and extension.rpartition(".")[2] not in settings.get(setting, ""):
             cause = "Spark 3.5 publishes by Iceberg's extensions only"
             raise InvalidJob(f"Cannot write {self.output}", cause, f"Set {EXTENSIONS}")
 
@@ -140,10 +140,9 @@ class IcebergTable(TableSink):
         """The last snapshot of this attempt, and how many rows it has added; of a MERGE it says more than that."""
         wanted = [which, *(f"summary['{name}'] = '{value}'" for name, value in (receipt or {}).items())]
         self.refresh(batch.spark)
-        found = batch.spark.sql(
-            f"SELECT snapshot_id, summary['added-records'] AS added FROM {self.name}.snapshots "
-            f"WHERE {' AND '.join(wanted)} ORDER BY committed_at DESC LIMIT 1"
-        ).collect()[0]
+        snapshots = batch.spark.table(f"{self.name}.snapshots").where(" AND ".join(wanted))
+        newest = snapshots.orderBy(f.desc("committed_at")).limit(1)
+        found = newest.selectExpr("snapshot_id", "summary['added-records'] AS added").collect()[0]
         return str(found["snapshot_id"]), None if receipt is None else int(found["added"] or 0)
 
     def _is_published(self, batch: Batch) -> bool:
