@@ -41,7 +41,6 @@ test-long: setup ## what make test leaves out; ten minutes more
 test-system: setup .venv-oldest/.stamp .venv-spark-3.5/.stamp ## what takes minutes: schedulers, faults, clouds, older versions
 	$(BIN)/python -c "from testbed import java, spark; spark.write_class_archive(spark.spark_env(java.find_java()))"
 	# Drivers map it, as on a worker, and such a test takes a fifth less; those of make test start without.
-	$(PYTEST) $(AT_ONCE) -m "slow or clouds"
 	TESTS_SPARK=connect $(PYTEST) $(AT_ONCE) $(SINKS) -m "slow or not slow"
 	.venv-spark-3.5/bin/python -m pytest $(AT_ONCE) $(SINKS) tests/spark/sinks/test_tables.py -m "slow or not slow"
 	.venv-oldest/bin/python -m pytest $(AT_ONCE) tests/airflow tests/page --ignore=tests/airflow/test_lineage.py \
@@ -49,6 +48,7 @@ test-system: setup .venv-oldest/.stamp .venv-spark-3.5/.stamp ## what takes minu
 	  --deselect=tests/airflow/test_spark_task.py::test_a_retry_goes_back_to_the_driver_of_its_plan_and_another_plan_or_a_clear_starts_one
 	# They need a newer OpenLineage, Airflow 3.3, and a Spark provider that goes back to drivers.
 	.venv-oldest/bin/python -m testbed.demo .demo/oldest
+	$(PYTEST) $(AT_ONCE) -m "slow or clouds"  # last, as it takes an hour
 .venv-spark-3.5/.stamp: tests/spark/spark-3.5.lock .venv/.stamp
 	$(UV) venv --quiet --clear --python $(BIN)/python .venv-spark-3.5
 	$(UV) pip install --quiet --python .venv-spark-3.5/bin/python --require-hashes -r tests/spark/spark-3.5.lock
