@@ -9,7 +9,8 @@
 """Bad records that the observation of the write brings along, so that Kafka is not read a second time for them.
 
 An aggregate has no bound, and all records may be bad. So only those of a small plan are kept, and no record is larger
-than its share of 8 MiB. They are text, because classic PySpark cannot read an array of structs in an observation.
+than its share of 8 MiB. They are text, because classic PySpark cannot read an array of structs in an observation. Tasks
+make it: in a driver, two threads may look at one observation at a time, and Spark gives both the same writer of JSON.
 """
 
 from __future__ import annotations
@@ -38,17 +39,18 @@ def is_kept(plan: Plan) -> bool:
 
 
 def keep(wanted: str, columns: Sequence[Column], offsets: int) -> Column:
-    """The aggregate of the wanted records as JSON.
+    """The aggregate of the wanted records: objects of JSON, with commas between.
 
     :param wanted: a condition in SQL.
     :param columns: of a bad record, as its table has them.
     :param offsets: of the plan; at least one.
     """
     record = f.struct(*columns)
-    texts = record["key"], record["value"], f.to_json(record["headers"])
-    size = reduce(add, (f.coalesce(f.octet_length(text), f.lit(0)) for text in texts))
+    parts = record["key"], record["value"], f.to_json(record["headers"])
+    size = reduce(add, (f.coalesce(f.octet_length(part), f.lit(0)) for part in parts))
     in_micros = record.withField("timestamp", f.unix_micros(record["timestamp"]))
-    return f.to_json(f.collect_list(f.when(f.expr(wanted) & (size <= _MOST // offsets), in_micros)))
+    texts = f.collect_list(f.when(f.expr(wanted) & (size <= _MOST // offsets), f.to_json(in_micros)))
+    return f.array_join(texts, ",")
 
 
 def kept(spark: SparkSession, text: str, count: int) -> DataFrame | None:
@@ -57,7 +59,7 @@ def kept(spark: SparkSession, text: str, count: int) -> DataFrame | None:
     :param text: what was observed. Of a stage that Spark has run again it has each record twice.
     :param count: how many were observed.
     """
-    records = json.loads(text)
+    records = json.loads(f"[{text}]")
     if len(records) < count:
         return None
     once = {(record["topic"], record["partition"], record["offset"]): record for record in records}

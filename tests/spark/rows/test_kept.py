@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as f
 
 from airflow_kafka_offsets.spark.kept import keep, kept
@@ -23,12 +24,17 @@ RECORDS = [
 ]
 
 
+WANTED = "reason != 'not wanted'"
+
+
 def observe(spark: SparkSession, offsets: int, times: int = 1) -> tuple[str, int]:
     records = spark.createDataFrame(RECORDS * times, TYPES)
-    wanted = "reason != 'not wanted'"
-    columns = [f.col(name) for name in COLUMNS]
-    text, count = records.agg(keep(wanted, columns, offsets), f.expr(f"count_if({wanted})")).collect()[0]
+    text, count = records.agg(aggregate(offsets), f.expr(f"count_if({WANTED})")).collect()[0]
     return text, count
+
+
+def aggregate(offsets: int) -> Column:
+    return keep(WANTED, [f.col(name) for name in COLUMNS], offsets)
 
 
 def test_bad_records_are_as_they_were_and_once(spark: SparkSession) -> None:
@@ -43,3 +49,14 @@ def test_bad_records_are_as_they_were_and_once(spark: SparkSession) -> None:
 def test_if_one_is_larger_than_its_share_none_is_taken(spark: SparkSession) -> None:
     """Headers count, too."""
     assert kept(spark, *observe(spark, (8 << 20) // 4)) is None
+
+
+def test_threads_that_look_at_one_observation_see_the_same(spark: SparkSession) -> None:
+    """A Spark Connect server and Spark's listeners do so at the same time."""
+    records = spark.createDataFrame(RECORDS * 500, TYPES).observe("seen", aggregate(2_000).alias("kept"))
+    execution = records._jdf.queryExecution()
+    execution.toRdd().count()
+    with ThreadPoolExecutor(8) as threads:
+        looks = threads.map(lambda _: execution.observedMetrics().apply("seen").getString(0), range(64))
+        (text,) = {*looks}
+    assert kept(spark, text, 1_500) is not None
