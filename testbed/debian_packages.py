@@ -1,6 +1,7 @@
 """Programs of Debian's packages, which are pinned in `debian.lock`, fetched by apt and unpacked in the user's cache.
 
-Nothing is installed, and nobody has to be root.
+Nothing is installed, and nobody has to be root. Debian keeps no version that it has replaced, and replaces a browser
+each week: what has come in its place is taken as apt fetches it, by Debian's signature.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ def unpacked(program: str, say: Say = silent) -> Path:
     """The folder that a program's packages are unpacked in.
 
     :param program: as `debian.lock` calls it in its first column.
-    :raises PackageMissing: not Debian, another version of it, no network, or not what is pinned.
+    :raises PackageMissing: not Debian, another release of it, no network, or not what is pinned.
     """
     lines = (line.split() for line in LOCK.read_text().splitlines() if not line.startswith("#"))
     pins = [(name, version, digest) for of, name, version, digest in lines if of == program]
@@ -30,26 +31,36 @@ def unpacked(program: str, say: Say = silent) -> Path:
 
     def fill(folder: Path) -> None:
         say(f"Fetching {program} from Debian, once …")
-        _unpack(program, pins, folder)
+        _unpack(program, pins, folder, say)
 
     return whole_folder(name, fill, is_whole=Path.is_dir, say=say)
 
 
-def _unpack(program: str, pins: list[tuple[str, str, str]], folder: Path) -> None:
-    remedy = (
-        f"Install it (`apt install {program}`, `brew install {program}`), or pin what apt has in testbed/debian.lock."
-    )
+def _unpack(program: str, pins: list[tuple[str, str, str]], folder: Path, say: Say) -> None:
     with tempfile.TemporaryDirectory(prefix="debian-") as downloads:
-        command = ["apt-get", "download", *(f"{name}:amd64={version}" for name, version, _ in pins)]
-        try:
-            done = subprocess.run(command, cwd=downloads, capture_output=True, text=True)
-        except FileNotFoundError:
-            raise PackageMissing(f"There is no {program} here, and no apt to fetch it.\n{remedy}") from None
-        if done.returncode:
-            raise PackageMissing(f"There is no {program} here, and `{' '.join(command)}` failed:\n"
-                                 f"{done.stderr[-1000:]}{remedy}")  # fmt: skip
+        gone = _download([f"{name}:amd64={version}" for name, version, _ in pins], downloads, program)
+        if gone:
+            say(f"Debian has replaced what testbed/debian.lock pins of {program}: its newer packages are taken …")
+            if error := _download([f"{name}:amd64" for name, _, _ in pins], downloads, program):
+                raise _missing(program, f"apt-get download failed:\n{error}")
         files = sorted(Path(downloads).glob("*.deb"))
-        if sorted(hashlib.sha256(file.read_bytes()).hexdigest() for file in files) != sorted(pin[2] for pin in pins):
-            raise PackageMissing(f"What came is not what testbed/debian.lock pins (SHA-256 differs).\n{remedy}")
+        found = sorted(hashlib.sha256(file.read_bytes()).hexdigest() for file in files)
+        if not gone and found != sorted(digest for _, _, digest in pins):
+            raise _missing(program, "what came is not what testbed/debian.lock pins (SHA-256 differs).")
         for file in files:
             subprocess.run(["dpkg", "-x", str(file), str(folder)], check=True)
+
+
+def _download(packages: list[str], folder: str, program: str) -> str:
+    """What apt said; empty: it has fetched them all."""
+    try:
+        done = subprocess.run(["apt-get", "download", *packages], cwd=folder, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise _missing(program, "there is no apt to fetch it.") from None
+    return done.stderr[-1000:] if done.returncode else ""
+
+
+def _missing(program: str, why: str) -> PackageMissing:
+    return PackageMissing(
+        f"There is no {program} here, and {why}\nInstall it: `apt install {program}`, `brew install {program}`."
+    )
