@@ -22,8 +22,6 @@ RECORDS = [
     ("größe", 1, 1, AT, [], b"", b"", "x"),
     ("größe", 1, 2, AT, [], b"", b"good", "not wanted"),
 ]
-
-
 WANTED = "reason != 'not wanted'"
 
 
