@@ -19,7 +19,7 @@ from testbed.java import Java
 from testbed.three_brokers import ThreeBrokers
 from tests.cluster.group_process import ask_new_broker, group_process, offsets_at
 
-DEADLINE_S = 60.0  # the default: a loaded machine's coordinator, with another broker hung, once gave no answer for 30 s
+DEADLINE_S = 30.0
 
 
 @pytest.mark.parametrize("write_first", [pytest.param(False, marks=pytest.mark.slow), True])
