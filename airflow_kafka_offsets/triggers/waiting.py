@@ -87,15 +87,15 @@ class WaitingTrigger(StoredTrigger):
     the time is up, the event is ``{"outage": …}``.
 
     :param poke_interval: seconds between two looks.
-    :param until_ms: when to give up, in epoch milliseconds.
+    :param until_ms: when to give up, in epoch milliseconds; a triggerer that comes later looks once.
     """
 
     poke_interval: float
     until_ms: int
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        found: Any = Missing("nothing was looked at in the triggerer", is_outage=True)
-        while isinstance(found, Missing) and now_ms() < self.until_ms:
+        is_over = False
+        while not is_over:
             # The worker has just looked. And a trigger that fires at once may have its task failed by the scheduler,
             # which learns late that the task was deferred (apache/airflow#72716).
             await asyncio.sleep(min(self.poke_interval, max(0, self.until_ms - now_ms()) / 1000))
@@ -104,6 +104,7 @@ class WaitingTrigger(StoredTrigger):
             except KafkaOffsetsError as error:
                 yield TriggerEvent({"error": str(error)})
                 return
+            is_over = not isinstance(found, Missing) or now_ms() >= self.until_ms
         if isinstance(found, Missing):
             yield TriggerEvent({"outage" if found.is_outage else "timeout": found.words})
         else:

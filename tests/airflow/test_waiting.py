@@ -104,6 +104,13 @@ def test_a_wait_that_takes_too_long_says_what_is_missing(airflow: Path) -> None:
         sensor.execute_complete({}, {"error": "no such connection"})
 
 
+def test_a_triggerer_that_comes_too_late_looks_once(airflow: Path, topic: Any) -> None:
+    there, absent = topic(1), unique_name("absent")
+    for name, expected in ((there, {"found": {there: 1}}), (absent, {"timeout": topics_awaited(absent).words})):
+        sensor = PartitionDiscoverySensor(task_id="wait", topics=name)
+        assert asyncio.run(event_of(sensor.make_trigger({}, now_ms() - 1))) == expected
+
+
 def test_brokers_that_do_not_answer_are_waited_for_and_a_wrong_request_is_not(
     airflow: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,13 +131,13 @@ def test_brokers_that_do_not_answer_are_waited_for_and_a_wrong_request_is_not(
 def test_a_sensor_is_retried_after_an_outage_and_not_after_a_time_out(
     airflow: Path, broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "DEADLINE_S", 0.5)
     servers = {"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"}
     nobody = airflow_home.connections(servers)["AIRFLOW_CONN_KAFKA_DEFAULT"]
     found = {}
     for dag_id in ("awaited_deferred", "awaited_here"):
         for connection in (nobody, airflow_home.connections(broker.client_config)["AIRFLOW_CONN_KAFKA_DEFAULT"]):
             monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", connection)
+            monkeypatch.setattr(waiting, "DEADLINE_S", 0.5 if connection == nobody else 60.0)
             (task,) = run_dag(load_dag(WIRING, dag_id), conf={"topic": unique_name("absent")}).tasks
             found[dag_id, connection == nobody] = task.state, task.tries
     assert {key: value for key, value in found.items() if value != ("failed", 1 + key[1])} == {}
