@@ -4,6 +4,7 @@ Each node is broker and controller; two of three are a majority. What one broker
 coordinator, or a partition's leader, that moves to another broker.
 """
 
+import json
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -105,6 +106,14 @@ class ThreeBrokers(Topics):
         """The id of the broker that coordinates the group, which must have one by now."""
         admin = self.admin()
         found: int = admin.describe_consumer_groups([group])[group].result(DEADLINE_S).coordinator.id
+        return found
+
+    def active_controller(self) -> int:
+        """The id of the broker that leads the cluster's metadata, by the newest epoch that a node has noted."""
+        files = (node.data_dir / "data/__cluster_metadata-0/quorum-state" for node in self.nodes.values())
+        states = [json.loads(file.read_text()) for file in files]
+        epochs = {state["leaderEpoch"]: state["leaderId"] for state in states if state["leaderId"] in self.nodes}
+        found: int = epochs[max(epochs)]
         return found
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:

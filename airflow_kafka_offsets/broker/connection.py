@@ -134,7 +134,8 @@ class Connection:
     """One admin client, and one consumer per isolation level, made when they are needed; for one process.
 
     :param config: librdkafka settings, with secrets. Only the clients get them.
-    :param deadline_s: how long one question may take with all its retries.
+    :param deadline_s: how long one question may take with all its retries. A group may be without a coordinator for
+        30 s, where the active controller hangs (``controller.socket.timeout.ms`` of brokers).
     :param attempt_s: how long one attempt may take.
     :param first_contact_s: how long the cluster may take to answer at all.
     """

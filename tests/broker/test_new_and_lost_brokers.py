@@ -19,7 +19,7 @@ from testbed.java import Java
 from testbed.three_brokers import ThreeBrokers
 from tests.cluster.group_process import ask_new_broker, group_process, offsets_at
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0  # users' own
 
 
 @pytest.mark.parametrize("write_first", [pytest.param(False, marks=pytest.mark.slow), True])
@@ -53,7 +53,12 @@ def test_a_cluster_without_a_coordinator_is_an_error_at_the_deadline(
 
 @pytest.mark.slow
 def test_a_coordinator_and_a_leader_that_move_are_followed(java: Java, say: Say, tmp_path: Path, group: str) -> None:
-    """Their broker is killed, then one hangs, while a process reads and commits again and again."""
+    """Their broker is killed, then one hangs, while a process reads and commits again and again.
+
+    The one that hangs is the active controller, just when the killed one is back: the worst moment. For 30 s
+    (``controller.socket.timeout.ms``) leaders wait for its leave to let that one into the in-sync replicas. Until then
+    there are fewer than ``min.insync.replicas``, and the group gives no answer and takes no commit.
+    """
     with ThreeBrokers(tmp_path / "kafka", java=java, say=say) as kafka, group_process() as process:
         kafka.create_topic("orders", 3)
         process.ask(kafka.client_config, group, "orders", deadline_s=DEADLINE_S)
@@ -68,7 +73,8 @@ def test_a_coordinator_and_a_leader_that_move_are_followed(java: Java, say: Say,
             assert {end.offset for end in cluster.end_offsets(orders, "read_committed").values()} == {0}
             kafka.nodes[coordinator].start()
             kafka.wait_for_nodes({1, 2, 3})
-            hung = kafka.leader("orders", 1)
+            hung = kafka.active_controller()
+            assert hung in {kafka.leader("orders", partition) for partition in range(3)}
             kafka.nodes[hung].pause()
             try:
                 assert {end.offset for end in cluster.end_offsets(orders, "read_committed").values()} == {0}
