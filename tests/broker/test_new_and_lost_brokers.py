@@ -55,8 +55,8 @@ def test_a_cluster_without_a_coordinator_is_an_error_at_the_deadline(
 def test_a_coordinator_and_a_leader_that_move_are_followed(java: Java, say: Say, tmp_path: Path, group: str) -> None:
     """Their broker is killed, then one hangs, while a process reads and commits again and again.
 
-    The one that hangs is the active controller, just when the killed one is back: the worst moment. For 30 s
-    (``controller.socket.timeout.ms``) leaders wait for its leave to let that one into the in-sync replicas. Until then
+    The one that hangs is the active controller, as soon as the killed one is back. If leaders have just asked it to let
+    that one into the in-sync replicas, they wait for its answer for 30 s (``controller.socket.timeout.ms``). Until then
     there are fewer than ``min.insync.replicas``, and the group gives no answer and takes no commit.
     """
     with ThreeBrokers(tmp_path / "kafka", java=java, say=say) as kafka, group_process() as process:
