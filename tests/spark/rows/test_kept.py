@@ -49,12 +49,19 @@ def test_if_one_is_larger_than_its_share_none_is_taken(spark: SparkSession) -> N
     assert kept(spark, *observe(spark, (8 << 20) // 4)) is None
 
 
-def test_threads_that_look_at_one_observation_see_the_same(spark: SparkSession) -> None:
-    """A Spark Connect server and Spark's listeners do so at the same time."""
+def test_a_text_that_is_not_as_tasks_wrote_it_is_not_taken(spark: SparkSession) -> None:
+    text, count = observe(spark, 100)
+    for torn in (text.replace("größe", "großx", 1), text.replace(" ", "", 1), "\0" + text[1:], text[:-1], text[1:], ""):
+        assert kept(spark, torn, count) is None
+
+
+def test_of_threads_that_look_at_one_observation_none_takes_what_another_writes(spark: SparkSession) -> None:
+    """A Spark Connect server and Spark's listeners look at the same time, and Spark itself does not keep them apart."""
     records = spark.createDataFrame(RECORDS * 500, TYPES).observe("seen", aggregate(2_000).alias("kept"))
     execution = records._jdf.queryExecution()
     execution.toRdd().count()
     with ThreadPoolExecutor(8) as threads:
         looks = threads.map(lambda _: execution.observedMetrics().apply("seen").getString(0), range(64))
-        (text,) = {*looks}
-    assert kept(spark, text, 1_500) is not None
+        found = [kept(spark, text, 1_500) for text in {*looks}]
+    taken = [bad for bad in found if bad is not None]
+    assert [sorted(map(tuple, bad.collect())) for bad in taken] == [sorted(RECORDS[:3])]
