@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
+import struct
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -36,7 +38,7 @@ class HttpProxy:
 
     :ivar faults: what is done to the next requests for which ``meant`` is true, one each: a status; ``cut before`` (the
         request never arrives), ``cut after`` (it arrives, and its answer is lost), ``hang`` (nothing comes back),
-        ``half`` (of the answer comes).
+        ``half`` (of the answer comes), ``reset`` (the connection, before the body is read).
     :ivar done: the faults that have been played.
     :ivar delay_s: what each request takes longer.
     :ivar authorization: the header that a request must have; by default none has to. A request without it gets 401.
@@ -94,6 +96,11 @@ class HttpProxy:
         return f"{schema}://127.0.0.1:{self._server.server_address[1]}"
 
     def _handle(self, request: BaseHTTPRequestHandler) -> None:
+        if self.faults[:1] == ["reset"] and self.meant(request.command, request.path):
+            self.done.append(self.faults.pop(0))
+            request.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            _cut(request)
+            return
         body = _body(request)
         if self.authorization is not None and request.headers.get("Authorization") != self.authorization:
             _answer(request, 401, {}, b'{"error_code": 401, "message": "Unauthorized"}')

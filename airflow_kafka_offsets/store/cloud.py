@@ -45,6 +45,7 @@ RETRY_CONFIG: dict[str, Any] = {
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
 }
 _FINAL = re.compile(r"status code: 4(?!08|09|25|29)")  # of HTTP: time alone does not change the answer
+_INTERRUPTED = "kind: Interrupted"  # a connection that broke off: obstore asks again to read, and not to write
 _TRIES = 4
 _fork = {"used": False, "forked": False}
 
@@ -122,7 +123,7 @@ class CloudStore:
                 raise unavailable(self, "write", name, reason, retriable=False)
             self._is_exclusive = True
 
-    def _ask(self, verb: str, name: str, request: Callable[[], T]) -> T:
+    def _ask(self, verb: str, name: str, request: Callable[[], T], attempt: int = 0) -> T:
         """The answer. ``FileNotFoundError`` and ``AlreadyExistsError`` are answers, too."""
         require_inside(self, verb, name)
         if _fork["forked"]:
@@ -137,6 +138,9 @@ class CloudStore:
         except (FileNotFoundError, AlreadyExistsError):
             raise
         except BaseError as error:
+            if _INTERRUPTED in str(error) and attempt + 1 < _TRIES:
+                time.sleep(0.2 * 2**attempt)
+                return self._ask(verb, name, request, attempt + 1)
             if verb == "list" and "404 Not Found" in str(error):
                 raise self._no_bucket(verb, name, error) from None
             raise unavailable(self, verb, name, words(error), retriable=not _FINAL.search(str(error))) from None

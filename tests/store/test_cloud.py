@@ -58,7 +58,7 @@ def verb_of(method: str, path: str) -> str:
     return "write"
 
 
-@pytest.mark.parametrize("fault", [429, 500, 503, "cut before"], ids=str)
+@pytest.mark.parametrize("fault", [429, 500, 503, "cut before", "reset"], ids=str)
 @pytest.mark.parametrize("verb", VERBS)
 def test_what_passes_in_a_moment_is_asked_again(faulty: HttpProxy, store: Store, fault: int | str, verb: str) -> None:
     faulty.meant = lambda method, path: verb_of(method, path) == verb
