@@ -96,8 +96,10 @@ class HttpProxy:
         return f"{schema}://127.0.0.1:{self._server.server_address[1]}"
 
     def _handle(self, request: BaseHTTPRequestHandler) -> None:
-        if self.faults[:1] == ["reset"] and self.meant(request.command, request.path):
-            self.done.append(self.faults.pop(0))
+        fault = self.faults.pop(0) if self.faults and self.meant(request.command, request.path) else None
+        if fault is not None:
+            self.done.append(fault)
+        if fault == "reset":
             request.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             _cut(request)
             return
@@ -105,9 +107,6 @@ class HttpProxy:
         if self.authorization is not None and request.headers.get("Authorization") != self.authorization:
             _answer(request, 401, {}, b'{"error_code": 401, "message": "Unauthorized"}')
             return
-        fault = self.faults.pop(0) if self.faults and self.meant(request.command, request.path) else None
-        if fault is not None:
-            self.done.append(fault)
         if fault == "hang":
             self._over.wait(60)
         elif isinstance(fault, int):

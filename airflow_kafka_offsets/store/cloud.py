@@ -45,7 +45,8 @@ RETRY_CONFIG: dict[str, Any] = {
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
 }
 _FINAL = re.compile(r"status code: 4(?!08|09|25|29)")  # of HTTP: time alone does not change the answer
-_INTERRUPTED = "kind: Interrupted"  # a connection that broke off: obstore asks again to read, and not to write
+# The connection broke off, and obstore, which asks again to read, has not asked again: it was to write or to remove.
+_BROKE_OFF = re.compile(r"retries: 0,.*kind: Interrupted", re.DOTALL)
 _TRIES = 4
 _fork = {"used": False, "forked": False}
 
@@ -84,7 +85,7 @@ class CloudStore:
                 self._is_exclusive = True
                 if (there := self.get(name)) is not None:
                     return there == data
-                time.sleep(0.2 * 2**attempt)
+                _pause(attempt)
         raise unavailable(self, "write", name, "the store answers that the object exists, and that it does not")
 
     def get(self, name: str) -> bytes | None:
@@ -138,8 +139,8 @@ class CloudStore:
         except (FileNotFoundError, AlreadyExistsError):
             raise
         except BaseError as error:
-            if _INTERRUPTED in str(error) and attempt + 1 < _TRIES:
-                time.sleep(0.2 * 2**attempt)
+            if attempt + 1 < _TRIES and _BROKE_OFF.search(str(error)):
+                _pause(attempt)
                 return self._ask(verb, name, request, attempt + 1)
             if verb == "list" and "404 Not Found" in str(error):
                 raise self._no_bucket(verb, name, error) from None
@@ -153,6 +154,11 @@ class CloudStore:
     def _no_bucket(self, verb: str, name: str, error: Exception) -> StoreUnavailable:
         reason = f"its bucket or container does not exist, and is not created ({words(error)})"
         return unavailable(self, verb, name, reason, retriable=False)
+
+
+def _pause(attempt: int) -> None:
+    """Give a server time that has contradicted itself, or broken off a connection."""
+    time.sleep(0.2 * 2**attempt)
 
 
 def words(error: BaseException) -> str:

@@ -103,16 +103,18 @@ def test_a_store_that_ignores_the_condition_is_refused(tmp_path: Path) -> None:
     assert not refused.value.retriable
 
 
+@pytest.mark.parametrize("fault", [503, "reset"], ids=str)
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_store_that_stays_away_is_unavailable_and_may_come_back(
-    faulty: HttpProxy, kind: Kind, tmp_path: Path, verb: str
+    faulty: HttpProxy, kind: Kind, tmp_path: Path, fault: int | str, verb: str
 ) -> None:
-    faulty.faults = [503] * 1000
+    faulty.faults = [fault] * 1000
     place = kind.through(faulty.url, tmp_path, retry_config=SOON)
     with pytest.raises(StoreUnavailable, match=f"Cannot {verb} .* in the checkpoint location {place.uri}") as refused:
         VERBS[verb](place.open())
     assert refused.value.retriable
     assert "Debug source" not in str(refused.value)
+    assert len(faulty.done) <= 4, "it is asked again by obstore, or by the store, and never by both"
     faulty.disarm()
     VERBS[verb](place.open())
 
